@@ -1,0 +1,123 @@
+# What every folder's CMakeLists.txt is written with:
+#
+#   basalt_library(json DEPENDS base LIBRARIES fmt::fmt)
+#
+# makes the target `basalt_json` of all *.cc files of the folder (sub-folders named in SUBFOLDERS), and, of its *_test.cc
+# files, the test program `json_test`, which ctest runs in the lane `unit` (label). Generated sources are included.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
+
+option(BASALT_FUZZ "Build the fuzz targets (needs clang)" OFF)
+set(BASALT_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them")
+
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(CURL REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(fmt REQUIRED)
+find_package(GTest REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)
+find_library(BASALT_YAML_LIBRARY yaml REQUIRED)
+find_library(BASALT_RE2_LIBRARY re2 REQUIRED)
+find_library(BASALT_NGHTTP2_LIBRARY nghttp2 REQUIRED)
+find_library(BASALT_SPDLOG_LIBRARY spdlog REQUIRED)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Wno-sign-conversion
+  -fno-omit-frame-pointer -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_compile_options(-Wthread-safety -Wno-c99-designator -Wno-missing-field-initializers)
+else()
+  # g++ 12 reports these for correct code of the standard library when it inlines deeply.
+  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds -Wno-maybe-uninitialized
+    -Wno-missing-field-initializers -Wno-dangling-pointer -Wno-use-after-free -Wno-free-nonheap-object)
+endif()
+add_compile_definitions(SPDLOG_COMPILED_LIB SPDLOG_FMT_EXTERNAL BOOST_ALL_NO_LIB)
+if(BASALT_SANITIZE)
+  add_compile_options(-fsanitize=${BASALT_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${BASALT_SANITIZE})
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_link_options(--ld-path=/usr/bin/mold)
+else()
+  add_link_options(-fuse-ld=mold)
+endif()
+
+include_directories(${CMAKE_SOURCE_DIR}/src)
+
+function(basalt_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;TEST_DEPENDS;TEST_LIBRARIES;SUBFOLDERS" ${ARGN})
+  set(patterns *.cc)
+  foreach(sub ${ARG_SUBFOLDERS})
+    list(APPEND patterns ${sub}/*.cc)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(depends ${ARG_DEPENDS})
+  list(TRANSFORM depends PREPEND basalt_)
+  if(sources)
+    add_library(basalt_${name} STATIC ${sources})
+    target_link_libraries(basalt_${name} PUBLIC ${depends} ${ARG_LIBRARIES} Threads::Threads)
+  else()
+    add_library(basalt_${name} INTERFACE)
+    target_link_libraries(basalt_${name} INTERFACE ${depends} ${ARG_LIBRARIES} Threads::Threads)
+  endif()
+  if(tests)
+    set(test_depends ${ARG_TEST_DEPENDS})
+    list(TRANSFORM test_depends PREPEND basalt_)
+    basalt_test(${name}_test LANE unit SOURCES ${tests}
+      LIBRARIES basalt_${name} ${test_depends} ${ARG_TEST_LIBRARIES})
+  endif()
+endfunction()
+
+# basalt_test(name LANE unit SOURCES a_test.cc LIBRARIES basalt_x [TIMEOUT seconds] [SHARDS n])
+function(basalt_test name)
+  cmake_parse_arguments(ARG "" "LANE;TIMEOUT;SHARDS" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    BASALT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" BASALT_BINARY_DIR="${CMAKE_BINARY_DIR}"
+    BASALT_KUBE_DIR_DEFAULT="${CMAKE_SOURCE_DIR}/build/kube")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    if(ARG_SHARDS EQUAL 1)
+      set(test ${name})
+    else()
+      set(test ${name}_${shard})
+    endif()
+    add_test(NAME ${test} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${test} PROPERTIES LABELS "${ARG_LANE}" TIMEOUT ${ARG_TIMEOUT}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
+endfunction()
+
+# A fuzz target: fuzz/<name>_fuzz.cc with LLVMFuzzerTestOneInput. Built by the preset `fuzz`; elsewhere the same file is
+# linked with a driver that replays the corpus, so that every build runs the corpus as a test.
+function(basalt_fuzz name)
+  cmake_parse_arguments(ARG "" "" "LIBRARIES" ${ARGN})
+  add_executable(${name}_fuzz ${name}_fuzz.cc)
+  target_link_libraries(${name}_fuzz PRIVATE ${ARG_LIBRARIES})
+  if(BASALT_FUZZ)
+    target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${name}_fuzz PRIVATE replay_main.cc)
+    add_test(NAME ${name}_fuzz_corpus COMMAND ${name}_fuzz ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+    set_tests_properties(${name}_fuzz_corpus PROPERTIES LABELS unit TIMEOUT 120)
+  endif()
+endfunction()

@@ -1,0 +1,57 @@
+"""Each rule of tidy.py is shown to catch what it is for, and to leave the rest alone."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import tidy  # noqa: E402
+
+
+def messages(path, text):
+    return [message for _, message in tidy.check_file(path, text.encode())]
+
+
+class TidyTest(unittest.TestCase):
+    def test_upward_include_is_refused(self):
+        self.assertTrue(any("downward" in m for m in messages("src/json/a.cc", '#include "kube/client.h"\n')))
+
+    def test_downward_include_is_fine(self):
+        self.assertEqual(messages("src/kube/a.cc", '#include "json/value.h"\n'), [])
+
+    def test_short_include_is_refused(self):
+        self.assertTrue(any("full path" in m for m in messages("src/kube/a.cc", '#include "client.h"\n')))
+
+    def test_long_file_is_refused_unless_generated(self):
+        text = "int x;\n" * (tidy.SOURCE_LINES_MAX + 1)
+        self.assertTrue(any("split" in m for m in messages("src/kube/a.cc", text)))
+        self.assertEqual(messages("src/api/gen/a.cc", text), [])
+
+    def test_banned_calls(self):
+        for code in ("std::this_thread::yield();", "auto t = std::chrono::steady_clock::now();", "throw 1;",
+                     "std::thread t;", "usleep(1);", "std::async(f);"):
+            with self.subTest(code):
+                self.assertNotEqual(messages("src/kube/a.cc", code + "\n"), [])
+                self.assertEqual(messages("src/kube/a_test.cc", code + "\n"), [])
+
+    def test_comments_and_strings_are_not_code(self):
+        self.assertEqual(messages("src/kube/a.cc", '// std::thread\nconst char* s = "throw";\n'), [])
+
+    def test_rt_may_use_threads(self):
+        self.assertEqual(messages("src/rt/a.cc", "std::thread t;\n"), [])
+
+    def test_unowned_todo_is_refused(self):
+        self.assertNotEqual(messages("src/rt/a.cc", "// TO" + "DO: later\n"), [])
+        self.assertEqual(messages("src/rt/a.cc", "// TO" + "DO(#12): later\n"), [])
+
+    def test_text_rules(self):
+        self.assertNotEqual(messages("src/rt/a.cc", "int x; \n"), [])
+        self.assertNotEqual(messages("src/rt/a.cc", "int x;"), [])
+        self.assertNotEqual(messages("src/rt/a.h", "int x;\n"), [])
+
+    def test_header_that_needs_another_is_refused(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        self.assertIsNone(tidy.header_problem(root, "src/base/check.h", "g++"))
+
+
+if __name__ == "__main__":
+    unittest.main()
