@@ -1,0 +1,18 @@
+#pragma once
+
+// Which sanitizer this file is compiled with; g++ and clang say it differently.
+#if defined(__has_feature)
+#define BASALT_HAS_FEATURE(x) __has_feature(x)
+#else
+#define BASALT_HAS_FEATURE(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || BASALT_HAS_FEATURE(address_sanitizer)
+#define BASALT_ASAN 1
+#else
+#define BASALT_ASAN 0
+#endif
+#if defined(__SANITIZE_THREAD__) || BASALT_HAS_FEATURE(thread_sanitizer)
+#define BASALT_TSAN 1
+#else
+#define BASALT_TSAN 0
+#endif
