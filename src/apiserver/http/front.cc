@@ -1,0 +1,270 @@
+#include "apiserver/http/front.h"
+
+#include <utility>
+
+#include "apiserver/http/authentication.h"
+#include "apiserver/http/discovery.h"
+#include "apiserver/http/openapi.h"
+#include "apiserver/http/request_parser.h"
+#include "apiserver/http/table.h"
+#include "apiserver/registry/errors.h"
+#include "apiserver/registry/server_impl.h"
+#include "base/strings.h"
+#include "json/writer.h"
+#include "kube/status.h"
+
+namespace basalt::apiserver {
+namespace {
+
+// Lists longer than this are sent piece by piece instead of being put together first.
+constexpr std::size_t kStreamedItemsMin = 500;
+constexpr std::size_t kPieceBytes = 256u << 10;
+constexpr std::size_t kPathBytesMax = 8u << 10;
+
+using ResponderRef = std::shared_ptr<net::Responder>;
+
+net::Headers json_headers(std::span<const std::string> warnings = {}) {
+  net::Headers headers{{"Content-Type", "application/json"}, {"Cache-Control", "no-cache, private"}};
+  for (const std::string& warning : warnings) headers.emplace_back("Warning", "299 - " + base::quote(warning));
+  return headers;
+}
+
+class FrontImpl final : public Front {
+ public:
+  FrontImpl(rt::Runtime& runtime, Logger log, ApiServer& server, FrontOptions options)
+      : runtime_(runtime),
+        log_(std::move(log)),
+        server_(server),
+        options_(std::move(options)),
+        authenticator_(options_.tokens),
+        pump_(runtime, log_, options_.watches) {}
+
+  ~FrontImpl() override { stop(); }
+
+  Done listen() {
+    auto handler = [this](std::shared_ptr<const net::ServerRequest> request, ResponderRef responder) {
+      handle(*request, responder);
+    };
+    BASALT_TRY(http_, net::start_http_server(runtime_, log_, options_.server, std::move(handler)));
+    if (options_.advertised_address.empty()) {
+      options_.advertised_address = options_.server.address + ":" + std::to_string(http_->port());
+    }
+    return Ok{};
+  }
+
+  [[nodiscard]] std::uint16_t port() const override { return http_->port(); }
+
+  void stop() override {
+    pump_.stop();
+    if (http_) http_->stop(std::chrono::seconds(2));
+    http_.reset();
+  }
+
+ private:
+  void handle(const net::ServerRequest& request, const ResponderRef& responder) {
+    if (request.path.size() > kPathBytesMax) {
+      return fail(*responder, bad_request("the path of the request is longer than " + std::to_string(kPathBytesMax)));
+    }
+    auto user = authenticator_.authenticate(request);
+    if (!user.ok()) return fail(*responder, user.error());
+    if (answer_open_path(request, *responder)) return;
+    if (!*user) return fail(*responder, Error::make(Reason::Unauthorized, "Unauthorized"));
+    RequestContext context{std::move(**user), std::string(net::find_header(request.headers, "user-agent"))};
+    if (answer_document(request, *responder)) return;
+    const auto path = parse_api_path(request.path);
+    auto query = net::parse_query(request.query);
+    if (!query.ok()) return fail(*responder, query.error());
+    if (!path) return fail(*responder, no_such_resource());
+    if (!path->subresource.empty() && options_.connect && options_.connect(*path, *query, context.user, responder)) {
+      return;
+    }
+    if (request.method == "GET" && is_watch(*query)) return watch(request, *path, *query, context, responder);
+    if (request.method == "GET" && path->name.empty()) return list(request, *path, *query, context, *responder);
+    call(request, *path, *query, context, *responder);
+  }
+
+  // What anybody may ask: health and version.
+  bool answer_open_path(const net::ServerRequest& request, net::Responder& responder) {
+    const std::string_view path = request.path;
+    if (path == "/healthz" || path == "/livez" || path == "/readyz") {
+      responder.respond(200, {{"Content-Type", "text/plain; charset=utf-8"}}, std::string("ok"));
+      return true;
+    }
+    if (path != "/version" && path != "/version/") return false;
+    const auto parts = base::split(options_.version.substr(1), '.');
+    json::Value version = json::Object{{"buildDate", "1970-01-01T00:00:00Z"},
+                                       {"compiler", "c++"},
+                                       {"gitCommit", ""},
+                                       {"gitTreeState", "clean"},
+                                       {"gitVersion", options_.version + "+basalt"},
+                                       {"goVersion", ""},
+                                       {"major", parts.empty() ? std::string_view("1") : parts[0]},
+                                       {"minor", parts.size() < 2 ? std::string_view("0") : parts[1]},
+                                       {"platform", "linux/amd64"}};
+    responder.respond(200, json_headers(), version.to_text());
+    return true;
+  }
+
+  bool answer_document(const net::ServerRequest& request, net::Responder& responder) {
+    if (request.method != "GET") return false;
+    const std::string_view accept = net::find_header(request.headers, "accept");
+    const auto types = server_.types();
+    if (auto found = discovery_document(*types, request.path, accept, options_.advertised_address)) {
+      responder.respond(200, {{"Content-Type", found->content_type}, {"Vary", "Accept"}}, std::move(found->body));
+      return true;
+    }
+    if (auto found = openapi_document(*types, request.path)) {
+      responder.respond(200, json_headers(), std::move(*found));
+      return true;
+    }
+    return false;
+  }
+
+  static void fail(net::Responder& responder, const Error& error) {
+    net::Headers headers = json_headers();
+    if (error.retry_after) {
+      const auto seconds = std::chrono::ceil<std::chrono::seconds>(*error.retry_after).count();
+      headers.emplace_back("Retry-After", std::to_string(seconds));
+    }
+    const int code = error.code >= 400 ? error.code : 500;
+    responder.respond(code, std::move(headers), kube::encode_status(error, error.subject));
+  }
+
+  void call(const net::ServerRequest& http, const ApiPath& path, const net::Query& query, const RequestContext& context,
+            net::Responder& responder) {
+    auto request = parse_call(http, path, query);
+    if (!request.ok()) return fail(responder, request.error());
+    auto response = server_.call(*request, context);
+    if (!response.ok()) return fail(responder, response.error());
+    const std::string_view accept = net::find_header(http.headers, "accept");
+    const auto type = server_.types()->find(path.group, path.version, path.plural);
+    if (request->verb == kube::Verb::Get && request->subresource.empty() && type && wants_table(accept)) {
+      auto table = make_table(*type, std::span(&response->body, 1), table_options(query));
+      if (!table.ok()) return fail(responder, table.error());
+      return responder.respond(200, json_headers(), std::move(*table));
+    }
+    responder.respond(response->code, json_headers(response->warnings), response->body);
+  }
+
+  [[nodiscard]] TableOptions table_options(const net::Query& query) const {
+    TableOptions options;
+    options.include_object = net::find_parameter(query, "includeObject").value_or("Metadata");
+    options.now = api::Time::from(runtime_.wall_now());
+    return options;
+  }
+
+  void list(const net::ServerRequest& http, const ApiPath& path, const net::Query& query, const RequestContext& context,
+            net::Responder& responder) {
+    auto request = parse_list(path, query);
+    if (!request.ok()) return fail(responder, request.error());
+    auto page = server_.list(*request, context);
+    if (!page.ok()) return fail(responder, page.error());
+    const auto type = server_.types()->find(path.group, path.version, path.plural);
+    if (!type) return fail(responder, no_such_resource());
+    if (wants_table(net::find_header(http.headers, "accept"))) {
+      TableOptions options = table_options(query);
+      options.resource_version = page->resource_version;
+      options.continue_token = page->continue_token;
+      options.remaining_item_count = page->remaining_item_count;
+      auto table = make_table(*type, page->items, options);
+      if (!table.ok()) return fail(responder, table.error());
+      return responder.respond(200, json_headers(), std::move(*table));
+    }
+    send_list(*type, *page, responder);
+  }
+
+  static std::string list_head(const ResourceType& type, const kube::ListPage& page) {
+    std::string metadata;
+    {
+      json::Writer writer(metadata);
+      writer.begin_object();
+      writer.key("resourceVersion");
+      writer.string(page.resource_version);
+      if (!page.continue_token.empty()) {
+        writer.key("continue");
+        writer.string(page.continue_token);
+      }
+      if (page.remaining_item_count) {
+        writer.key("remainingItemCount");
+        writer.integer(*page.remaining_item_count);
+      }
+      writer.end_object();
+    }
+    std::string text =
+        "{\"kind\":" + base::quote(type.list_kind) + ",\"apiVersion\":" + base::quote(type.api_version());
+    text.append(",\"metadata\":").append(metadata).append(",\"items\":[");
+    return text;
+  }
+
+  static void send_list(const ResourceType& type, const kube::ListPage& page, net::Responder& responder) {
+    const bool streamed = page.items.size() >= kStreamedItemsMin;
+    std::string text = list_head(type, page);
+    if (streamed) responder.start(200, json_headers());
+    for (std::size_t i = 0; i < page.items.size(); ++i) {
+      if (i != 0) text.push_back(',');
+      if (type.crd_name.empty()) {
+        text += without_type(*page.items[i], type);
+      } else {
+        text += *page.items[i];
+      }
+      if (streamed && text.size() >= kPieceBytes) {
+        if (!responder.write(std::make_shared<const std::string>(std::move(text)))) return;
+        text = {};
+      }
+    }
+    text += "]}";
+    if (!streamed) return responder.respond(200, json_headers(), std::move(text));
+    responder.write(std::make_shared<const std::string>(std::move(text)));
+    responder.finish();
+  }
+
+  void watch(const net::ServerRequest& http, const ApiPath& path, const net::Query& query,
+             const RequestContext& context, const ResponderRef& responder) {
+    auto request = parse_watch(path, query);
+    if (!request.ok()) return fail(*responder, request.error());
+    auto session = server_.watch(*request, context);
+    if (!session.ok()) {
+      if (!session.error().is(Reason::Expired)) return fail(*responder, session.error());
+      // Clients know this one as an event of the watch.
+      responder->start(200, json_headers());
+      responder->write(std::make_shared<const std::string>(
+          watch_frame("ERROR", kube::encode_status(session.error(), session.error().subject))));
+      return responder->finish();
+    }
+    WatchPump::Stream stream;
+    stream.session = std::move(*session);
+    stream.responder = responder;
+    stream.type = server_.types()->find(path.group, path.version, path.plural);
+    if (!stream.type) return fail(*responder, no_such_resource());
+    stream.as_table = wants_table(net::find_header(http.headers, "accept"));
+    stream.include_object = std::string(net::find_parameter(query, "includeObject").value_or("Metadata"));
+    // Without a wish of the client: half an hour to an hour, as kube-apiserver, so that watches do not all end at once.
+    const rt::Duration timeout =
+        request->timeout > rt::Duration::zero() ? request->timeout : runtime_.jitter(std::chrono::minutes(30), 1.0);
+    stream.ends_at = runtime_.now() + timeout;
+    responder->start(200, json_headers());
+    if (Done added = pump_.add(std::move(stream)); !added.ok()) {
+      responder->write(std::make_shared<const std::string>(
+          watch_frame("ERROR", kube::encode_status(added.error(), added.error().subject))));
+      responder->finish();
+    }
+  }
+
+  rt::Runtime& runtime_;
+  Logger log_;
+  ApiServer& server_;
+  FrontOptions options_;
+  Authenticator authenticator_;
+  WatchPump pump_;
+  std::unique_ptr<net::HttpServer> http_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Front>> Front::start(rt::Runtime& runtime, Logger log, ApiServer& server, FrontOptions options) {
+  auto front = std::make_unique<FrontImpl>(runtime, std::move(log), server, std::move(options));
+  BASALT_TRY_DONE(front->listen());
+  return std::unique_ptr<Front>(std::move(front));
+}
+
+}  // namespace basalt::apiserver

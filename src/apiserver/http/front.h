@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "apiserver/http/api_path.h"
+#include "apiserver/http/watch_pump.h"
+#include "apiserver/registry/api_server.h"
+#include "base/log.h"
+#include "net/http_server.h"
+#include "net/url.h"
+
+namespace basalt::apiserver {
+
+// Answers a subresource that is not an object (pods/log): false if it does not serve this one.
+using ConnectHandler = std::function<bool(const ApiPath& path, const net::Query& query, const UserInfo& user,
+                                          std::shared_ptr<net::Responder> responder)>;
+
+struct FrontOptions {
+  net::HttpServerOptions server;           // address, port, TLS with the authority of client certificates
+  std::map<std::string, UserInfo> tokens;  // bearer token -> user
+  std::string advertised_address;          // "127.0.0.1:6443", for discovery; filled in from the port if empty
+  std::string version = "v1.36.0";         // of the Kubernetes API that is served, as /version says
+  WatchPump::Options watches;
+  ConnectHandler connect;
+};
+
+// The API server over HTTPS. Owned by whoever starts the server; stop() before the ApiServer's stop().
+class Front {
+ public:
+  static Result<std::unique_ptr<Front>> start(rt::Runtime& runtime, Logger log, ApiServer& server,
+                                              FrontOptions options);
+  virtual ~Front() = default;
+  [[nodiscard]] virtual std::uint16_t port() const = 0;
+  virtual void stop() = 0;
+};
+
+}  // namespace basalt::apiserver

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "api/time.h"
+#include "apiserver/registry/resource_type.h"
+#include "kube/client.h"
+
+namespace basalt::apiserver {
+
+// What `kubectl get` asks for: rows and columns instead of objects (meta.k8s.io/v1 Table).
+struct TableOptions {
+  bool with_columns = true;                      // a watch sends the column definitions with the first event only
+  std::string_view include_object = "Metadata";  // None, Metadata, Object
+  std::string resource_version;
+  std::string continue_token;
+  std::optional<std::int64_t> remaining_item_count;
+  api::Time now;
+};
+[[nodiscard]] Result<std::string> make_table(const ResourceType& type, std::span<const kube::Bytes> objects,
+                                             const TableOptions& options);
+
+// Whether an Accept header prefers a Table over the object itself.
+[[nodiscard]] bool wants_table(std::string_view accept);
+
+}  // namespace basalt::apiserver

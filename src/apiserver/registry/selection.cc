@@ -1,0 +1,58 @@
+#include "apiserver/registry/selection.h"
+
+#include "apiserver/registry/errors.h"
+#include "apiserver/registry/metadata.h"
+#include "base/strings.h"
+
+namespace basalt::apiserver {
+
+Result<Selection> Selection::parse(const ResourceType& type, std::string_view labels, std::string_view fields) {
+  Selection selection;
+  if (!labels.empty()) {
+    auto parsed = api::Selector::parse(labels);
+    if (!parsed.ok()) return bad_request("unable to parse requirement: " + parsed.error().message);
+    selection.labels_ = std::move(*parsed);
+  }
+  if (!fields.empty()) {
+    auto parsed = api::FieldSelector::parse(fields);
+    if (!parsed.ok()) return bad_request(parsed.error().message);
+    selection.fields_ = std::move(*parsed);
+    for (const auto& term : selection.fields_.terms()) {
+      const bool is_name = term.field == "metadata.name" || (type.namespaced && term.field == "metadata.namespace");
+      if (!is_name && !type.strategy->is_selectable(term.field)) {
+        return bad_request("Unable to find " + base::quote(type.api_version() + ", Resource=" + type.plural) +
+                           " that match label selector " + base::quote(labels) + ", field selector " +
+                           base::quote(fields) + ": field label not supported: " + term.field);
+      }
+    }
+  }
+  selection.matches_all_ = selection.labels_.is_everything() && selection.fields_.is_everything();
+  return selection;
+}
+
+bool Selection::matches(const Entry& entry) const {
+  if (matches_all_) return true;
+  const Attributes attributes = entry.attributes();
+  if (!labels_.matches_with([&](std::string_view key) { return attributes.label(key); })) return false;
+  return fields_.matches_with([&](std::string_view field) -> std::string_view {
+    if (field == "metadata.name") return entry.name();
+    if (field == "metadata.namespace") return entry.ns();
+    return attributes.field(field).value_or(std::string_view());
+  });
+}
+
+void index_object(const ResourceType& type, const json::Value& object, AttributesWriter& attributes) {
+  attributes.reset(metadata_text(object, "uid"));
+  if (const json::Value* labels = object.find_path({"metadata", "labels"}); labels != nullptr && labels->is_object()) {
+    for (const json::Member& label : labels->as_object()) {
+      if (label.value.is_string()) attributes.add_label(label.key, label.value.as_string());
+    }
+  }
+  for (const auto& [path, value] : type.strategy->selectable_fields(object)) attributes.add_field(path, value);
+}
+
+std::string storage_api_version(const ResourceType& type) {
+  return type.group.empty() ? type.storage_version : type.group + "/" + type.storage_version;
+}
+
+}  // namespace basalt::apiserver

@@ -1,0 +1,160 @@
+#include "apiserver/registry/server_impl.h"
+
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "api/time.h"
+#include "apiserver/crd/crd_types.h"
+#include "apiserver/registry/errors.h"
+#include "apiserver/registry/selection.h"
+#include "json/value.h"
+
+namespace basalt::apiserver {
+namespace {
+
+// Raised whenever what index_object packs changes for objects that may be in a file already.
+constexpr int kAttributesScheme = 1;
+constexpr std::string_view kCrdStorage = "apiextensions.k8s.io/customresourcedefinitions";
+
+}  // namespace
+
+Result<std::unique_ptr<ApiServer>> ApiServer::open(rt::Runtime& runtime, Logger log, Options options) {
+  options.store.attributes_scheme = kAttributesScheme;
+  BASALT_TRY(auto store, Store::open(runtime, options.store));
+  const std::string service_ip_range = options.service_ip_range;
+  auto server =
+      std::make_unique<ApiServerImpl>(runtime, std::move(log), std::move(options), std::move(store), builtin_types());
+  for (auto& hook : builtin_admission(*server, service_ip_range)) server->add_admission_hook(std::move(hook));
+  return std::unique_ptr<ApiServer>(std::move(server));
+}
+
+ApiServerImpl::ApiServerImpl(rt::Runtime& runtime, Logger log, Options options, std::unique_ptr<Store> store,
+                             std::shared_ptr<const TypeTable> types)
+    : runtime_(runtime),
+      log_(std::move(log)),
+      options_(std::move(options)),
+      store_(std::move(store)),
+      types_(std::move(types)) {}
+
+ApiServerImpl::~ApiServerImpl() { stop(); }
+
+void ApiServerImpl::add_admission_hook(std::shared_ptr<AdmissionHook> hook) { hooks_.push_back(std::move(hook)); }
+
+Done ApiServerImpl::start() {
+  ListQuery crds;
+  crds.resource = store_->resource(kCrdStorage);
+  BASALT_TRY(const Listing listing, store_->list(crds));
+  for (const EntryRef& entry : listing.entries) refresh_crd(std::string(entry->name()));
+  BASALT_TRY(controllers_, start_system_controllers(runtime_, log_, *this, options_));
+  return Ok{};
+}
+
+void ApiServerImpl::stop() {
+  if (controllers_) controllers_->stop();
+  controllers_.reset();
+  if (!store_) return;
+  if (Done done = store_->close(); !done.ok()) log_.error("closing the store failed", {{"error", done.error()}});
+  store_.reset();
+}
+
+std::shared_ptr<const TypeTable> ApiServerImpl::types() const {
+  rt::MutexLock lock(mutex_);
+  return types_;
+}
+
+void ApiServerImpl::set_types(std::shared_ptr<const TypeTable> types) {
+  rt::MutexLock lock(mutex_);
+  types_.swap(types);
+}
+
+void ApiServerImpl::refresh_if_crd(const ResourceType& type, const std::string& name) {
+  if (type.storage_id() == kCrdStorage) refresh_crd(name);
+}
+
+void ApiServerImpl::refresh_crd(const std::string& name) {
+  // Read before the object, so that an absence is never newer than it really is.
+  const Revision absent_at = store_->revision();
+  const EntryRef entry = store_->get(store_->resource(kCrdStorage), "", name);
+  std::vector<TypeRef> served;
+  if (entry) {
+    auto crd = json::Value::parse(*entry->object());
+    auto types = crd.ok() ? types_of_crd(*crd) : Result<std::vector<TypeRef>>(crd.error());
+    if (!types.ok()) {
+      log_.error("a stored CRD cannot be served", {{"crd", name}, {"error", types.error()}});
+      return;
+    }
+    served = std::move(*types);
+  }
+  const Revision revision = entry ? entry->mod_revision() : absent_at;
+  rt::MutexLock lock(mutex_);
+  Revision& known = crd_revisions_[name];
+  if (revision < known) return;
+  known = revision;
+  types_ = types_->without_crd(name)->with(std::move(served));
+}
+
+Result<TypeRef> ApiServerImpl::resolve(const kube::Resource& resource) const {
+  TypeRef type = types()->find(resource.group, resource.version, resource.plural);
+  if (!type) return no_such_resource();
+  return type;
+}
+
+Done ApiServerImpl::check_scope(const ResourceType& type, std::string_view ns, std::string_view name,
+                                bool needs_name) const {
+  if (type.namespaced && ns.empty() && needs_name) return no_such_resource();
+  if (!type.namespaced && !ns.empty()) return no_such_resource();
+  if (needs_name && name.empty()) return bad_request("name is required");
+  return Ok{};
+}
+
+Result<kube::Response> ApiServerImpl::call(const kube::Request& request, const RequestContext& context) {
+  BASALT_TRY(const TypeRef type, resolve(request.resource));
+  const bool needs_name = request.verb != kube::Verb::DeleteCollection &&
+                          (request.verb != kube::Verb::Create || !request.subresource.empty());
+  BASALT_TRY_DONE(check_scope(*type, request.ns, request.name, needs_name));
+  if (request.subresource == "scale" && type->scale) return scale(type, request, context);
+  if (request.subresource == "binding" && type->plural == "pods") return bind(type, request, context);
+  if (request.subresource == "eviction" && type->plural == "pods") return evict(type, request, context);
+  if (!request.subresource.empty() && !(request.subresource == "status" && type->has_status)) {
+    bool known = false;
+    for (const std::string& other : type->other_subresources) known = known || other == request.subresource;
+    if (!known) return no_such_resource();
+  }
+  switch (request.verb) {
+    case kube::Verb::Get:
+      return get(type, request);
+    case kube::Verb::Create:
+      return create(type, request, context);
+    case kube::Verb::Update:
+      return update(type, request, context);
+    case kube::Verb::Patch:
+      return patch(type, request, context);
+    case kube::Verb::Delete:
+      if (!request.subresource.empty()) return method_not_allowed(*type, "delete");
+      return remove(type, request, context);
+    case kube::Verb::DeleteCollection:
+      return remove_collection(type, request, context);
+  }
+  return method_not_allowed(*type, "");
+}
+
+std::string ApiServerImpl::new_uid() {
+  // A random UUID (version 4, variant 1).
+  const std::uint64_t high = (runtime_.random() & ~0xF000ULL) | 0x4000ULL;
+  const std::uint64_t low = (runtime_.random() & ~(3ULL << 62)) | (2ULL << 62);
+  std::array<char, 37> text{};
+  std::snprintf(text.data(), text.size(), "%08x-%04x-%04x-%04x-%012llx", static_cast<unsigned>(high >> 32),
+                static_cast<unsigned>((high >> 16) & 0xFFFF), static_cast<unsigned>(high & 0xFFFF),
+                static_cast<unsigned>(low >> 48), static_cast<unsigned long long>(low & 0xFFFFFFFFFFFFULL));
+  return std::string(text.data(), 36);
+}
+
+std::string ApiServerImpl::timestamp() const { return api::Time::from(runtime_.wall_now()).to_string(); }
+
+kube::Response ApiServerImpl::respond(int code, const ResourceType& type, const Entry& entry,
+                                      std::vector<std::string> warnings) const {
+  return kube::Response{code, present(type, entry), std::move(warnings)};
+}
+
+}  // namespace basalt::apiserver

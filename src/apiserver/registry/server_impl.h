@@ -1,0 +1,126 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apiserver/registry/admission.h"
+#include "apiserver/registry/api_server.h"
+#include "apiserver/registry/resource_type.h"
+#include "apiserver/store/store.h"
+#include "base/log.h"
+#include "base/thread_annotations.h"
+#include "rt/mutex.h"
+
+namespace basalt::json {
+class StrategicSchema;
+}
+
+namespace basalt::apiserver {
+
+using TypeRef = std::shared_ptr<const ResourceType>;
+
+// The API server. Requests run on the caller's thread; the only lock of its own guards the pointer to the type table.
+// Split over files by verb: server_read.cc, server_write.cc, server_patch.cc, server_delete.cc, server_subresource.cc.
+class ApiServerImpl final : public ApiServer {
+ public:
+  ApiServerImpl(rt::Runtime& runtime, Logger log, Options options, std::unique_ptr<Store> store,
+                std::shared_ptr<const TypeTable> types);
+  ~ApiServerImpl() override;
+
+  void add_admission_hook(std::shared_ptr<AdmissionHook> hook) override;
+  Done start() override;
+  void stop() override;
+
+  Result<kube::Response> call(const kube::Request& request, const RequestContext& context) override;
+  Result<kube::ListPage> list(const kube::ListRequest& request, const RequestContext& context) override;
+  Result<std::unique_ptr<WatchSession>> watch(const kube::WatchRequest& request,
+                                              const RequestContext& context) override;
+
+  [[nodiscard]] std::shared_ptr<const TypeTable> types() const override;
+  void set_types(std::shared_ptr<const TypeTable> types) override;
+  [[nodiscard]] Store& store() override { return *store_; }
+
+ private:
+  // One write on its way through defaulting, admission and validation.
+  struct Draft {
+    TypeRef type;
+    const kube::Request& request;
+    const RequestContext& context;
+    json::Value object;                // what will be stored
+    const json::Value* old = nullptr;  // Update
+    WritePart part = WritePart::Main;
+    std::vector<std::string> warnings;
+  };
+
+  Result<TypeRef> resolve(const kube::Resource& resource) const;
+  Done check_scope(const ResourceType& type, std::string_view ns, std::string_view name, bool needs_name) const;
+
+  Result<kube::Response> get(const TypeRef& type, const kube::Request& request);
+  Result<kube::Response> create(const TypeRef& type, const kube::Request& request, const RequestContext& context);
+  Result<kube::Response> update(const TypeRef& type, const kube::Request& request, const RequestContext& context);
+  Result<kube::Response> patch(const TypeRef& type, const kube::Request& request, const RequestContext& context);
+  Result<kube::Response> remove(const TypeRef& type, const kube::Request& request, const RequestContext& context);
+  Result<kube::Response> remove_collection(const TypeRef& type, const kube::Request& request,
+                                           const RequestContext& context);
+  Result<kube::Response> scale(const TypeRef& type, const kube::Request& request, const RequestContext& context);
+  Result<kube::Response> bind(const TypeRef& type, const kube::Request& request, const RequestContext& context);
+  Result<kube::Response> evict(const TypeRef& type, const kube::Request& request, const RequestContext& context);
+
+  // Makes the new object from the stored one; called again if somebody else was faster and the request names no
+  // version. The change may refuse with an error.
+  using Change = std::function<Result<json::Value>(const json::Value& old)>;
+  Result<kube::Response> change_stored(const TypeRef& type, const kube::Request& request, const RequestContext& context,
+                                       const Change& change);
+  Result<kube::Response> store_update(Draft& draft, const EntryRef& stored);
+
+  // Steps of a write.
+  Result<json::Value> decode_body(const ResourceType& type, const kube::Request& request,
+                                  std::vector<std::string>& warnings) const;
+  Done check_namespace(const Draft& draft) const;
+  Done run_mutating_hooks(Draft& draft, Operation operation);
+  Done run_validating_hooks(Draft& draft, Operation operation, const json::Value* object);
+  Result<EntryRef> commit(WriteKind kind, const ResourceType& type, const json::Value& object, std::string_view ns,
+                          std::string_view name, Revision expected);
+
+  // After a write of a CRD: serves what it says now. Called by every writer of CRDs, so the last one wins.
+  void refresh_if_crd(const ResourceType& type, const std::string& name);
+  void refresh_crd(const std::string& name);
+
+  [[nodiscard]] std::string new_uid();
+  [[nodiscard]] std::string timestamp() const;  // now, RFC 3339, whole seconds
+  [[nodiscard]] kube::Response respond(int code, const ResourceType& type, const Entry& entry,
+                                       std::vector<std::string> warnings) const;
+
+  // Fixed after construction.
+  rt::Runtime& runtime_;
+  Logger log_;
+  Options options_;
+  std::unique_ptr<Store> store_;
+  std::vector<std::shared_ptr<AdmissionHook>> hooks_;  // complete before start()
+  // The controllers that belong to an API server; made by start().
+  std::unique_ptr<SystemControllers> controllers_;
+
+  mutable rt::Mutex mutex_;
+  std::shared_ptr<const TypeTable> types_ BASALT_GUARDED_BY(mutex_);
+  std::map<std::string, Revision> crd_revisions_ BASALT_GUARDED_BY(mutex_);  // the state of a CRD that is served
+};
+
+// The object after a patch of one of the three kinds; without a schema there is no strategic merge patch.
+[[nodiscard]] Result<json::Value> patched(const json::Value& object, const json::Value& patch,
+                                          kube::PatchType patch_type, const json::StrategicSchema* schema);
+
+// Drops what the kind does not know, as field validation says: silently, with warnings, or as an error.
+[[nodiscard]] Done prune_unknown(const ResourceType& type, const kube::Request& request, json::Value& object,
+                                 std::vector<std::string>& warnings);
+
+// The text of an object without its apiVersion and kind, as items of a list of a built-in kind are sent.
+[[nodiscard]] std::string without_type(std::string_view text, const ResourceType& type);
+
+// The stored text as an object of this version (versions without conversion differ in apiVersion only).
+[[nodiscard]] Bytes present(const ResourceType& type, const Entry& entry);
+
+}  // namespace basalt::apiserver

@@ -1,0 +1,165 @@
+// Reading: get, list and the opening of watches.
+
+#include <utility>
+
+#include "apiserver/registry/continue_token.h"
+#include "apiserver/registry/errors.h"
+#include "apiserver/registry/selection.h"
+#include "apiserver/registry/server_impl.h"
+#include "apiserver/registry/watch_session.h"
+#include "base/strings.h"
+
+namespace basalt::apiserver {
+namespace {
+
+Error revision_too_large(Revision wanted, Revision current) {
+  Error error = Error::make(Reason::Timeout, "Too large resource version: " + std::to_string(wanted) +
+                                                 ", current: " + std::to_string(current));
+  error.causes.push_back({"ResourceVersionTooLarge", "Too large resource version", ""});
+  error.retry_after = std::chrono::seconds(1);
+  return error;
+}
+
+Result<Revision> parse_version(std::string_view text) {
+  if (text.empty()) return Revision{0};
+  const auto number = base::parse_uint64(text);
+  if (!number || *number > static_cast<std::uint64_t>(INT64_MAX)) {
+    return bad_request("resourceVersion: Invalid value: " + base::quote(text) + ": it is not a decimal number");
+  }
+  return static_cast<Revision>(*number);
+}
+
+// Which state a list shows: a revision, or 0 for the newest.
+Result<Revision> list_revision(const kube::ListRequest& request, Revision current) {
+  BASALT_TRY(const Revision wanted, parse_version(request.resource_version));
+  const std::string& match = request.resource_version_match;
+  if (match.empty() && request.limit == 0) {
+    if (wanted > current) return revision_too_large(wanted, current);
+    return Revision{0};
+  }
+  if (!match.empty() && request.resource_version.empty()) {
+    return invalid_options(forbidden_field("resourceVersionMatch",
+                                           "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+  }
+  if (!match.empty() && match != "Exact" && match != "NotOlderThan") {
+    constexpr std::string_view kMatches[] = {"Exact", "NotOlderThan"};
+    return invalid_options(not_supported("resourceVersionMatch", base::quote(match), kMatches));
+  }
+  if (match == "Exact" && wanted == 0) {
+    return invalid_options(forbidden_field("resourceVersionMatch",
+                                           "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""));
+  }
+  if (wanted > current) return revision_too_large(wanted, current);
+  // Without a match a limit makes the version exact, as Kubernetes keeps it for old clients.
+  const bool exact = match == "Exact" || (match.empty() && request.limit > 0 && wanted > 0);
+  return exact ? wanted : Revision{0};
+}
+
+}  // namespace
+
+std::string without_type(std::string_view text, const ResourceType& type) {
+  std::string prefix;
+  prefix.append("{\"apiVersion\":\"")
+      .append(type.api_version())
+      .append("\",\"kind\":\"")
+      .append(type.kind)
+      .append("\",");
+  if (!text.starts_with(prefix)) return std::string(text);
+  std::string rest = "{";
+  return rest.append(text.substr(prefix.size()));
+}
+
+Bytes present(const ResourceType& type, const Entry& entry) {
+  const std::string_view text = *entry.object();
+  constexpr std::string_view kStart = "{\"apiVersion\":\"";
+  const std::string wanted = type.api_version();
+  if (!text.starts_with(kStart)) return entry.object();
+  const std::size_t end = text.find('"', kStart.size());
+  if (end == std::string_view::npos || text.substr(kStart.size(), end - kStart.size()) == wanted) return entry.object();
+  std::string changed;
+  changed.reserve(text.size() + wanted.size());
+  changed.append(kStart).append(wanted).append(text.substr(end));
+  return std::make_shared<const std::string>(std::move(changed));
+}
+
+Result<kube::Response> ApiServerImpl::get(const TypeRef& type, const kube::Request& request) {
+  BASALT_TRY(const Revision wanted, parse_version(request.resource_version));
+  if (const Revision current = store_->revision(); wanted > current) return revision_too_large(wanted, current);
+  const EntryRef entry = store_->get(store_->resource(type->storage_id()), request.ns, request.name);
+  if (!entry) return not_found(*type, request.name);
+  return respond(200, *type, *entry, {});
+}
+
+Result<kube::ListPage> ApiServerImpl::list(const kube::ListRequest& request, const RequestContext&) {
+  BASALT_TRY(const TypeRef type, resolve(request.resource));
+  if (!type->namespaced && !request.ns.empty()) return no_such_resource();
+  if (request.limit < 0) return bad_request("limit: Invalid value: " + std::to_string(request.limit));
+  BASALT_TRY(const Selection selection, Selection::parse(*type, request.label_selector, request.field_selector));
+
+  ListQuery query;
+  query.resource = store_->resource(type->storage_id());
+  query.ns = request.ns;
+  query.limit = static_cast<std::size_t>(request.limit);
+  if (!selection.matches_all()) query.matches = [&](const Entry& entry) { return selection.matches(entry); };
+  ContinueToken token;
+  if (!request.continue_token.empty()) {
+    if (!request.resource_version.empty() && request.resource_version != "0") {
+      return bad_request("specifying resource version is not allowed when using continue");
+    }
+    BASALT_TRY(token, ContinueToken::decode(request.continue_token));
+    query.revision = token.revision;
+    query.after = token.after;
+  } else {
+    BASALT_TRY(query.revision, list_revision(request, store_->revision()));
+  }
+
+  auto listed = store_->list(query);
+  if (!listed.ok()) {
+    if (listed.error().is(Reason::Expired) && !request.continue_token.empty()) {
+      return expired(
+          "The provided continue parameter is too old to display a consistent list result. You must start a new list "
+          "without the continue parameter.");
+    }
+    return std::move(listed).error();
+  }
+  const Listing& listing = *listed;
+  kube::ListPage page;
+  page.items.reserve(listing.entries.size());
+  for (const EntryRef& entry : listing.entries) page.items.push_back(present(*type, *entry));
+  page.resource_version = std::to_string(listing.revision);
+  if (listing.more && !listing.entries.empty()) {
+    ContinueToken next{listing.revision, std::string(listing.entries.back()->key()),
+                       token.seen + static_cast<std::int64_t>(listing.entries.size()), token.total};
+    if (listing.total) next.total = static_cast<std::int64_t>(*listing.total);
+    page.continue_token = next.encode();
+    // As Kubernetes: unknown under a selector.
+    if (selection.matches_all() && next.total > next.seen) page.remaining_item_count = next.total - next.seen;
+  }
+  return page;
+}
+
+Result<std::unique_ptr<WatchSession>> ApiServerImpl::watch(const kube::WatchRequest& request, const RequestContext&) {
+  BASALT_TRY(const TypeRef type, resolve(request.resource));
+  if (!type->namespaced && !request.ns.empty()) return no_such_resource();
+  BASALT_TRY(Selection selection, Selection::parse(*type, request.label_selector, request.field_selector));
+  BASALT_TRY(const Revision wanted, parse_version(request.resource_version));
+  if (request.send_initial_events && !request.allow_bookmarks) {
+    return invalid_options(
+        forbidden_field("allowWatchBookmarks", "allowWatchBookmarks must be true for sendInitialEvents"));
+  }
+  if (const Revision current = store_->revision(); wanted > current) return revision_too_large(wanted, current);
+
+  WatchSessionOptions options;
+  options.type = type;
+  options.resource = store_->resource(type->storage_id());
+  options.ns = request.ns;
+  options.after = wanted;
+  options.initial_events = wanted == 0 || request.send_initial_events;
+  options.bookmark_after_initial = request.send_initial_events;
+  options.bookmarks = request.allow_bookmarks;
+  options.bookmark_period = options_.bookmark_period;
+  options.selection = std::move(selection);
+  return open_watch_session(runtime_, *store_, std::move(options));
+}
+
+}  // namespace basalt::apiserver

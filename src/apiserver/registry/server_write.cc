@@ -1,0 +1,339 @@
+// Writing: create and update, and the steps that every write goes through.
+
+#include <utility>
+
+#include "apiserver/registry/errors.h"
+#include "apiserver/registry/metadata.h"
+#include "apiserver/registry/object_text.h"
+#include "apiserver/registry/selection.h"
+#include "apiserver/registry/server_impl.h"
+#include "base/random_name.h"
+#include "base/strings.h"
+
+namespace basalt::apiserver {
+namespace {
+
+// How often a generated name that is taken is drawn again, as Kubernetes does.
+constexpr int kNameDrawsMax = 8;
+// How often an update that names no version is tried again when others keep writing.
+constexpr int kUnconditionalTriesMax = 10;
+
+json::Object& metadata_of(json::Value& object) { return object.as_object()["metadata"].as_object(); }
+
+WritePart part_of(std::string_view subresource) {
+  if (subresource == "status") return WritePart::Status;
+  return subresource.empty() ? WritePart::Main : WritePart::Internal;
+}
+
+Error write_error(const Error& error, const ResourceType& type, std::string_view name) {
+  if (error.is(Reason::AlreadyExists)) return already_exists(type, name);
+  if (error.is(Reason::Conflict)) return modified_conflict(type, name);
+  if (error.is(Reason::NotFound)) return not_found(type, name);
+  return error;
+}
+
+}  // namespace
+
+Result<json::Value> ApiServerImpl::decode_body(const ResourceType& type, const kube::Request& request,
+                                               std::vector<std::string>& warnings) const {
+  if (request.body.size() > options_.object_bytes_max) {
+    return Error::make(Reason::RequestEntityTooLarge,
+                       "Request entity too large: limit is " + std::to_string(options_.object_bytes_max));
+  }
+  json::Value::ParseOptions parse;
+  parse.depth_max = options_.depth_max;
+  parse.duplicate_keys_are_errors = request.field_validation == "Strict";
+  auto parsed = json::Value::parse(request.body, parse);
+  if (!parsed.ok()) return bad_request("the body of the request is not an object: " + parsed.error().message);
+  json::Value object = std::move(*parsed);
+  if (!object.is_object())
+    return bad_request("the body of the request must be an object, not " + std::string(object.type_name()));
+  json::Object& members = object.as_object();
+  const std::string api_version = type.api_version();
+  if (const json::Value* given = members.find("apiVersion"); given != nullptr && *given != json::Value(api_version)) {
+    return bad_request("the API version in the data (" + (given->is_string() ? given->as_string() : shown(*given)) +
+                       ") does not match the expected API version (" + api_version + ")");
+  }
+  if (const json::Value* given = members.find("kind"); given != nullptr && *given != json::Value(type.kind)) {
+    return bad_request("the kind in the data (" + (given->is_string() ? given->as_string() : shown(*given)) +
+                       ") does not match the expected kind (" + type.kind + ")");
+  }
+  members.set("apiVersion", api_version);
+  members.set("kind", type.kind);
+  BASALT_TRY_DONE(check_metadata_types(object));
+
+  BASALT_TRY_DONE(prune_unknown(type, request, object, warnings));
+  return object;
+}
+
+Done prune_unknown(const ResourceType& type, const kube::Request& request, json::Value& object,
+                   std::vector<std::string>& warnings) {
+  std::vector<std::string> unknown;
+  const bool strict = request.field_validation == "Strict";
+  const bool wants_unknown = strict || request.field_validation == "Warn";
+  type.strategy->prune(object, wants_unknown ? &unknown : nullptr);
+  if (strict && !unknown.empty()) {
+    std::string message = "strict decoding error: ";
+    for (std::size_t i = 0; i < unknown.size(); ++i) {
+      message += (i == 0 ? "" : ", ") + std::string("unknown field ") + base::quote(unknown[i]);
+    }
+    return bad_request(type.kind + " in version \"" + type.version + "\" cannot be handled as a " + type.kind + ": " +
+                       message);
+  }
+  for (const std::string& path : unknown) warnings.push_back("unknown field " + base::quote(path));
+  return Ok{};
+}
+
+Done ApiServerImpl::check_namespace(const Draft& draft) const {
+  if (!draft.type->namespaced) return Ok{};
+  const std::string& ns = draft.request.ns;
+  const EntryRef entry = store_->get(store_->resource("/namespaces"), "", ns);
+  if (!entry) {
+    Error error = Error::make(Reason::NotFound, "namespaces " + base::quote(ns) + " not found");
+    error.subject = {ns, "", "namespaces", ""};
+    return error;
+  }
+  const auto phase = entry->attributes().field("status.phase");
+  if (phase && *phase == "Terminating") {
+    Error error = forbidden(*draft.type, metadata_text(draft.object, "name"),
+                            "unable to create new content in namespace " + ns + " because it is being terminated");
+    error.causes.push_back({"NamespaceTerminating", "namespace " + ns + " is being terminated", "metadata.namespace"});
+    return error;
+  }
+  return Ok{};
+}
+
+Done ApiServerImpl::run_mutating_hooks(Draft& draft, Operation operation) {
+  AdmissionRequest request{operation,
+                           *draft.type,
+                           draft.request.ns,
+                           std::string(metadata_text(draft.object, "name")),
+                           draft.request.subresource,
+                           draft.context.user,
+                           draft.request.dry_run,
+                           draft.old,
+                           {}};
+  for (const auto& hook : hooks_) {
+    if (hook->handles(request)) BASALT_TRY_DONE(hook->mutate(request, draft.object));
+  }
+  for (std::string& warning : request.warnings) draft.warnings.push_back(std::move(warning));
+  return Ok{};
+}
+
+Done ApiServerImpl::run_validating_hooks(Draft& draft, Operation operation, const json::Value* object) {
+  const json::Value& named = object != nullptr ? *object : *draft.old;
+  AdmissionRequest request{operation,
+                           *draft.type,
+                           draft.request.ns,
+                           std::string(metadata_text(named, "name")),
+                           draft.request.subresource,
+                           draft.context.user,
+                           draft.request.dry_run,
+                           draft.old,
+                           {}};
+  for (const auto& hook : hooks_) {
+    if (hook->handles(request)) BASALT_TRY_DONE(hook->validate(request, object));
+  }
+  for (std::string& warning : request.warnings) draft.warnings.push_back(std::move(warning));
+  return Ok{};
+}
+
+Result<EntryRef> ApiServerImpl::commit(WriteKind kind, const ResourceType& type, const json::Value& object,
+                                       std::string_view ns, std::string_view name, Revision expected) {
+  const SplitText text(object);
+  AttributesWriter attributes;
+  index_object(type, object, attributes);
+  Write write;
+  write.kind = kind;
+  write.resource = store_->resource(type.storage_id());
+  write.ns = ns;
+  write.name = name;
+  write.expected = expected;
+  write.object = text.parts();
+  write.attributes = attributes.packed();
+  if (write.object.before.size() + write.object.after.size() > options_.object_bytes_max) {
+    return Error::make(Reason::RequestEntityTooLarge, "the object would be larger than the limit of " +
+                                                          std::to_string(options_.object_bytes_max) + " bytes");
+  }
+  return store_->write(write);
+}
+
+Result<kube::Response> ApiServerImpl::create(const TypeRef& type, const kube::Request& request,
+                                             const RequestContext& context) {
+  if (type->namespaced && request.ns.empty()) return method_not_allowed(*type, "create");
+  Draft draft{type, request, context, {}, nullptr, WritePart::Main, {}};
+  BASALT_TRY(draft.object, decode_body(*type, request, draft.warnings));
+
+  json::Object& metadata = metadata_of(draft.object);
+  if (!metadata_text(draft.object, "resourceVersion").empty()) {
+    // Kubernetes answers 500 here, and clients have come to know it.
+    return Error::make(Reason::Unknown, "resourceVersion should not be set on objects to be created");
+  }
+  if (type->namespaced) {
+    const std::string_view given = metadata_text(draft.object, "namespace");
+    if (!given.empty() && given != request.ns) {
+      return bad_request("the namespace of the provided object does not match the namespace sent on the request");
+    }
+    metadata.set("namespace", request.ns);
+  } else {
+    metadata.erase("namespace");
+  }
+  const std::string prefix(metadata_text(draft.object, "generateName"));
+  const bool draws_name = metadata_text(draft.object, "name").empty() && !prefix.empty();
+  const auto draw = [&] {
+    metadata_of(draft.object).set("name", base::generate_name(prefix, [&](std::size_t n) {
+                                    return static_cast<std::size_t>(runtime_.random_below(n));
+                                  }));
+  };
+  if (draws_name) draw();
+  for (const std::string_view key :
+       {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "resourceVersion"}) {
+    metadata.erase(key);
+  }
+  metadata.set("uid", new_uid());
+  metadata.set("creationTimestamp", timestamp());
+
+  type->strategy->apply_defaults(draft.object);
+  BASALT_TRY_DONE(check_namespace(draft));
+  BASALT_TRY_DONE(run_mutating_hooks(draft, Operation::Create));
+  type->strategy->prepare_for_create(draft.object);  // last: it derives from what the hooks may change
+  metadata_of(draft.object).set("generation", std::int64_t{1});
+  if (!type->has_generation) metadata_of(draft.object).erase("generation");
+
+  Causes causes;
+  validate_metadata(*type, draft.object, causes);
+  type->strategy->validate_create(draft.object, causes);
+  if (!causes.empty())
+    return invalid(*type, metadata_text(draft.object, draws_name ? "generateName" : "name"), std::move(causes));
+  BASALT_TRY_DONE(run_validating_hooks(draft, Operation::Create, &draft.object));
+
+  if (request.dry_run) {
+    return kube::Response{201, kube::make_bytes(draft.object.to_text()), std::move(draft.warnings)};
+  }
+  for (int attempt = 1;; ++attempt) {
+    const std::string name(metadata_text(draft.object, "name"));
+    json::Value stored = draft.object;
+    stored.as_object().set("apiVersion", storage_api_version(*type));
+    auto written = commit(WriteKind::Create, *type, stored, request.ns, name, 0);
+    if (written.ok()) {
+      refresh_if_crd(*type, name);
+      return respond(201, *type, **written, std::move(draft.warnings));
+    }
+    if (!draws_name || !written.error().is(Reason::AlreadyExists) || attempt >= kNameDrawsMax) {
+      return write_error(written.error(), *type, name);
+    }
+    draw();
+  }
+}
+
+Result<kube::Response> ApiServerImpl::update(const TypeRef& type, const kube::Request& request,
+                                             const RequestContext& context) {
+  std::vector<std::string> warnings;
+  BASALT_TRY(json::Value sent, decode_body(*type, request, warnings));
+  if (const std::string_view name = metadata_text(sent, "name"); name != request.name) {
+    if (!name.empty()) {
+      return bad_request("the name of the object (" + std::string(name) + ") does not match the name on the URL (" +
+                         request.name + ")");
+    }
+    metadata_of(sent).set("name", request.name);
+  }
+  if (type->namespaced) {
+    const std::string_view ns = metadata_text(sent, "namespace");
+    if (!ns.empty() && ns != request.ns) {
+      return bad_request("the namespace of the object (" + std::string(ns) +
+                         ") does not match the namespace on the request (" + request.ns + ")");
+    }
+    metadata_of(sent).set("namespace", request.ns);
+  }
+  const std::string_view version = metadata_text(sent, "resourceVersion");
+  if (version.empty() && !type->unconditional_update) {
+    // As Kubernetes words it: by the resource, not the kind.
+    ResourceType by_plural = *type;
+    by_plural.kind = type->plural;
+    return invalid(by_plural, request.name,
+                   {invalid_value("metadata.resourceVersion", "0", "must be specified for an update")});
+  }
+  if (type->create_on_update && version.empty() && request.subresource.empty() &&
+      store_->get(store_->resource(type->storage_id()), request.ns, request.name) == nullptr) {
+    return create(type, request, context);
+  }
+  auto response =
+      change_stored(type, request, context, [&](const json::Value&) -> Result<json::Value> { return sent; });
+  if (response.ok()) {
+    for (std::string& warning : warnings) response->warnings.push_back(std::move(warning));
+  }
+  return response;
+}
+
+Result<kube::Response> ApiServerImpl::change_stored(const TypeRef& type, const kube::Request& request,
+                                                    const RequestContext& context, const Change& change) {
+  for (int attempt = 1;; ++attempt) {
+    const EntryRef stored = store_->get(store_->resource(type->storage_id()), request.ns, request.name);
+    if (!stored) return not_found(*type, request.name);
+    BASALT_TRY(json::Value old, json::Value::parse(*stored->object()));
+    old.as_object().set("apiVersion", type->api_version());
+    BASALT_TRY(json::Value changed, change(old));
+    const std::string version(metadata_text(changed, "resourceVersion"));
+    if (!version.empty() && version != metadata_text(old, "resourceVersion")) {
+      return modified_conflict(*type, request.name);
+    }
+    if (const std::string_view uid = metadata_text(changed, "uid"); !uid.empty() && uid != metadata_text(old, "uid")) {
+      return conflict(*type, request.name,
+                      "Precondition failed: UID in precondition: " + std::string(uid) +
+                          ", UID in object meta: " + std::string(metadata_text(old, "uid")));
+    }
+    Draft draft{type, request, context, std::move(changed), &old, part_of(request.subresource), {}};
+    auto response = store_update(draft, stored);
+    // A patch reads the version it was computed from, so only a version that the client sent itself is binding.
+    const bool binding = request.verb == kube::Verb::Update && !version.empty();
+    if (response.ok() || !response.error().is(Reason::Conflict) || binding || attempt >= kUnconditionalTriesMax) {
+      return response;
+    }
+  }
+}
+
+Result<kube::Response> ApiServerImpl::store_update(Draft& draft, const EntryRef& stored) {
+  const ResourceType& type = *draft.type;
+  const std::string& name = draft.request.name;
+  keep_system_metadata(draft.object, *draft.old);
+  type.strategy->apply_defaults(draft.object);
+  type.strategy->prepare_for_update(draft.object, *draft.old, draft.part);
+  BASALT_TRY_DONE(run_mutating_hooks(draft, Operation::Update));
+  if (draft.part == WritePart::Main && type.strategy->raises_generation(draft.object, *draft.old)) {
+    const json::Value* generation = draft.old->find_path({"metadata", "generation"});
+    metadata_of(draft.object)
+        .set("generation", (generation != nullptr && generation->is_int() ? generation->as_int() : 0) + 1);
+  }
+  Causes causes;
+  validate_metadata_update(type, draft.object, *draft.old, causes);
+  type.strategy->validate_update(draft.object, *draft.old, draft.part, causes);
+  if (!causes.empty()) return invalid(type, name, std::move(causes));
+  BASALT_TRY_DONE(run_validating_hooks(draft, Operation::Update, &draft.object));
+
+  metadata_of(draft.object).set("resourceVersion", std::to_string(stored->mod_revision()));
+  if (draft.request.dry_run) {
+    return kube::Response{200, kube::make_bytes(draft.object.to_text()), std::move(draft.warnings)};
+  }
+  // The last finalizer of an object that is being deleted takes the object with it.
+  if (is_being_deleted(draft.object) && !has_finalizers(draft.object) && !type.strategy->holds_deletion(draft.object)) {
+    Write write;
+    write.kind = WriteKind::Delete;
+    write.resource = store_->resource(type.storage_id());
+    write.ns = draft.request.ns;
+    write.name = name;
+    write.expected = stored->mod_revision();
+    auto removed = store_->write(write);
+    if (!removed.ok()) return write_error(removed.error(), type, name);
+    refresh_if_crd(type, name);
+    return kube::Response{200, kube::make_bytes(draft.object.to_text()), std::move(draft.warnings)};
+  }
+  // A write that changes nothing is not one: no new version, no event.
+  if (draft.object == *draft.old) return respond(200, type, *stored, std::move(draft.warnings));
+  draft.object.as_object().set("apiVersion", storage_api_version(type));
+  auto written = commit(WriteKind::Update, type, draft.object, draft.request.ns, name, stored->mod_revision());
+  if (!written.ok()) return write_error(written.error(), type, name);
+  refresh_if_crd(type, name);
+  return respond(200, type, **written, std::move(draft.warnings));
+}
+
+}  // namespace basalt::apiserver

@@ -1,0 +1,184 @@
+#include "apiserver/system/namespaces.h"
+
+#include <utility>
+
+#include "apiserver/builtin/crd_definition.h"
+#include "apiserver/registry/metadata.h"
+#include "json/value.h"
+
+namespace basalt::apiserver {
+namespace {
+
+constexpr std::size_t kEventsPerPoll = 256;
+// How soon something that is being emptied is looked at again: its objects may wait for their own finalizers.
+constexpr rt::Duration kAgainAfter = std::chrono::milliseconds(100);
+
+const kube::Resource kConfigMaps{"", "v1", "configmaps"};
+const kube::Resource kNamespaces{"", "v1", "namespaces"};
+const kube::Resource kServiceAccounts{"", "v1", "serviceaccounts"};
+const kube::Resource kCrds{"apiextensions.k8s.io", "v1", "customresourcedefinitions"};
+
+}  // namespace
+
+NamespaceKeeper::NamespaceKeeper(rt::Runtime& runtime, Logger log, ApiServer& server, std::string cluster_ca_pem)
+    : runtime_(runtime),
+      log_(std::move(log)),
+      server_(server),
+      cluster_ca_pem_(std::move(cluster_ca_pem)),
+      client_(make_direct_client(
+          runtime, server,
+          RequestContext{{"system:serviceaccount:kube-system:namespace-controller", "", {}}, "namespace-controller"})),
+      signal_(std::make_shared<WakeSignal>(runtime)),
+      stop_(runtime) {
+  thread_ = rt::Thread(runtime_, "namespaces", [this] { run(); });
+}
+
+NamespaceKeeper::~NamespaceKeeper() { stop(); }
+
+void NamespaceKeeper::stop() {
+  stop_.request_stop();
+  signal_->end();
+  if (thread_.joinable()) thread_.join();
+}
+
+void NamespaceKeeper::run() {
+  Store& store = server_.store();
+  std::set<std::string> namespaces;
+  std::set<std::string> crds;
+  const auto follow = [&](const char* resource, std::set<std::string>& names) -> std::unique_ptr<Watcher> {
+    ListQuery list;
+    list.resource = store.resource(resource);
+    auto listing = store.list(list);
+    if (!listing.ok()) return nullptr;
+    for (const EntryRef& entry : listing->entries) names.emplace(entry->name());
+    WatchQuery query;
+    query.resource = list.resource;
+    query.after = listing->revision;
+    query.on_ready = [signal = signal_] { signal->fire(); };
+    auto watcher = store.watch(std::move(query));
+    return watcher.ok() ? std::move(*watcher) : nullptr;
+  };
+  std::unique_ptr<Watcher> namespace_watcher;
+  std::unique_ptr<Watcher> crd_watcher;
+  while (!stop_.token().stop_requested()) {
+    if (!namespace_watcher) namespace_watcher = follow("/namespaces", namespaces);
+    if (!crd_watcher) crd_watcher = follow("apiextensions.k8s.io/customresourcedefinitions", crds);
+    if (namespace_watcher && !take_changes(*namespace_watcher, namespaces)) namespace_watcher.reset();
+    if (crd_watcher && !take_changes(*crd_watcher, crds)) crd_watcher.reset();
+    std::erase_if(namespaces, [&](const std::string& name) { return keep_namespace(name); });
+    std::erase_if(crds, [&](const std::string& name) { return keep_crd(name); });
+    const bool again = !namespaces.empty() || !crds.empty() || !namespace_watcher || !crd_watcher;
+    if (signal_->wait_until(again ? runtime_.now() + kAgainAfter : rt::kNever)) return;
+  }
+}
+
+bool NamespaceKeeper::take_changes(Watcher& watcher, std::set<std::string>& names) {
+  std::vector<Event> events;
+  while (true) {
+    auto count = watcher.poll(events, kEventsPerPoll);
+    if (!count.ok()) return false;
+    if (*count == 0) break;
+  }
+  for (const Event& event : events) {
+    if (event.type != EventType::Deleted) names.emplace(event.entry->name());
+  }
+  return true;
+}
+
+bool NamespaceKeeper::keep_namespace(const std::string& name) {
+  const EntryRef entry = server_.store().get(server_.store().resource("/namespaces"), "", name);
+  if (!entry) return true;
+  auto object = json::Value::parse(*entry->object());
+  if (BASALT_BUG(!object.ok())) return true;
+  if (!is_being_deleted(*object)) return furnish(name).ok();
+  std::size_t left = 0;
+  std::set<std::string> seen;
+  for (const auto& type : server_.types()->all()) {
+    if (!type->namespaced || !seen.insert(type->storage_id()).second) continue;
+    auto remaining = empty_of(*type, name);
+    left += remaining.ok() ? *remaining : 1;
+  }
+  if (left > 0) return false;
+  // Nothing is left, so the namespace may go.
+  json::Value& spec = object->ensure_path({"spec"});
+  spec = json::Object{{"finalizers", json::Array()}};
+  kube::Request request;
+  request.verb = kube::Verb::Update;
+  request.resource = kNamespaces;
+  request.name = name;
+  request.subresource = "finalize";
+  request.body = object->to_text();
+  auto finalized = client_->call(request, stop_.token());
+  return finalized.ok() || finalized.error().is(Reason::NotFound);
+}
+
+bool NamespaceKeeper::keep_crd(const std::string& name) {
+  const EntryRef entry =
+      server_.store().get(server_.store().resource("apiextensions.k8s.io/customresourcedefinitions"), "", name);
+  if (!entry) return true;
+  auto object = json::Value::parse(*entry->object());
+  if (BASALT_BUG(!object.ok())) return true;
+  if (!is_being_deleted(*object) || !has_finalizer(*object, kCrdCleanupFinalizer)) return true;
+  std::size_t left = 0;
+  for (const auto& type : server_.types()->all()) {
+    if (type->crd_name != name) continue;
+    auto remaining = empty_of(*type, "");
+    left += remaining.ok() ? *remaining : 1;
+  }
+  if (left > 0) return false;
+  json::Array finalizers;
+  for (const json::Value& one : object->find_path({"metadata", "finalizers"})->as_array()) {
+    if (one != json::Value(kCrdCleanupFinalizer)) finalizers.push_back(one);
+  }
+  object->ensure_path({"metadata", "finalizers"}) = std::move(finalizers);
+  kube::Request request;
+  request.verb = kube::Verb::Update;
+  request.resource = kCrds;
+  request.name = name;
+  request.body = object->to_text();
+  auto updated = client_->call(request, stop_.token());
+  return updated.ok() || updated.error().is(Reason::NotFound);
+}
+
+Result<std::size_t> NamespaceKeeper::empty_of(const ResourceType& type, const std::string& ns) {
+  ListQuery list;
+  list.resource = server_.store().resource(type.storage_id());
+  list.ns = ns;
+  BASALT_TRY(const Listing listing, server_.store().list(list));
+  for (const EntryRef& entry : listing.entries) {
+    kube::Request request;
+    request.verb = kube::Verb::Delete;
+    request.resource = {type.group, type.version, type.plural};
+    request.ns = std::string(entry->ns());
+    request.name = std::string(entry->name());
+    request.precondition_uid = std::string(entry->attributes().uid());
+    request.propagation = kube::Propagation::Background;
+    auto removed = client_->call(request, stop_.token());
+    if (!removed.ok() && removed.error().is(Reason::Cancelled)) return std::move(removed).error();
+  }
+  return server_.store().count(list.resource, ns);
+}
+
+Done NamespaceKeeper::ensure(const kube::Resource& resource, const std::string& ns, const std::string& name,
+                             std::string body) {
+  const std::string storage = resource.group + "/" + resource.plural;
+  if (server_.store().get(server_.store().resource(storage), ns, name)) return Ok{};
+  kube::Request request;
+  request.verb = kube::Verb::Create;
+  request.resource = resource;
+  request.ns = ns;
+  request.body = std::move(body);
+  auto created = client_->call(request, stop_.token());
+  if (!created.ok() && !created.error().is(Reason::AlreadyExists)) return std::move(created).error();
+  return Ok{};
+}
+
+Done NamespaceKeeper::furnish(const std::string& ns) {
+  const json::Value account = json::Object{{"metadata", json::Object{{"name", "default"}}}};
+  BASALT_TRY_DONE(ensure(kServiceAccounts, ns, "default", account.to_text()));
+  const json::Value ca = json::Object{{"metadata", json::Object{{"name", "kube-root-ca.crt"}}},
+                                      {"data", json::Object{{"ca.crt", cluster_ca_pem_}}}};
+  return ensure(kConfigMaps, ns, "kube-root-ca.crt", ca.to_text());
+}
+
+}  // namespace basalt::apiserver

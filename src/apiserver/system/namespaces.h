@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "apiserver/registry/api_server.h"
+#include "apiserver/registry/wake_signal.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "rt/runtime.h"
+#include "rt/stop.h"
+
+namespace basalt::apiserver {
+
+// Looks after namespaces and CRDs: gives every namespace its default service account and the cluster's root CA, empties
+// what is being deleted and lets it go when nothing is left. One thread; failures are tried again, for ever.
+class NamespaceKeeper {
+ public:
+  NamespaceKeeper(rt::Runtime& runtime, Logger log, ApiServer& server, std::string cluster_ca_pem);
+  ~NamespaceKeeper();
+  void stop();
+
+ private:
+  void run();
+  bool take_changes(Watcher& watcher, std::set<std::string>& names);
+  // True if it is done with, false if it has to be looked at again soon.
+  bool keep_namespace(const std::string& name);
+  bool keep_crd(const std::string& name);
+  Done furnish(const std::string& ns);
+  Result<std::size_t> empty_of(const ResourceType& type, const std::string& ns);
+  Done ensure(const kube::Resource& resource, const std::string& ns, const std::string& name, std::string body);
+
+  rt::Runtime& runtime_;
+  Logger log_;
+  ApiServer& server_;
+  std::string cluster_ca_pem_;
+  std::unique_ptr<kube::Client> client_;
+  std::shared_ptr<WakeSignal> signal_;
+  rt::StopSource stop_;
+  rt::Thread thread_;
+};
+
+}  // namespace basalt::apiserver
