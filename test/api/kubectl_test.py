@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Real kubectl against Basalt's server: each command is run, its exit code and what it prints are checked."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import clusters
+
+CRDS = str(clusters.ROOT / "deploy" / "crds")
+JOB = str(clusters.ROOT / "examples" / "hello-gang.yaml")
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: nginx}]}
+"""
+OWNED = """
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: %s
+  ownerReferences: [{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: hello-gang, uid: %s, blockOwnerDeletion: true}]
+"""
+
+
+class Kubectl:
+    def __init__(self, kubeconfig):
+        self.environment = dict(os.environ, KUBECONFIG=kubeconfig, HOME=os.path.dirname(kubeconfig))
+        self.count = 0
+
+    def run(self, *arguments, input=None, expect=0):
+        self.count += 1
+        done = subprocess.run([clusters.kubectl(), *arguments], env=self.environment, input=input, text=True,
+                              capture_output=True, timeout=60)
+        if done.returncode != expect:
+            raise AssertionError(f"kubectl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n"
+                                 f"{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def says(self, pattern, *arguments, **options):
+        text = self.run(*arguments, **options)
+        assert re.search(pattern, text), f"kubectl {' '.join(arguments)}: no /{pattern}/ in\n{text}"
+        return text
+
+
+def check_cascade(kubectl, cascade, survives):
+    kubectl.says("created", "apply", "-f", JOB)
+    uid = kubectl.run("get", "vcjob", "hello-gang", "-o", "jsonpath={.metadata.uid}")
+    kubectl.says("created", "create", "-f", "-", input=OWNED % ("owned-" + cascade, uid))
+    kubectl.says("deleted", "delete", "vcjob", "hello-gang", "--cascade=" + cascade, "--timeout=20s")
+    if survives:
+        text = kubectl.run("get", "cm", "owned-" + cascade, "-o", "yaml")
+        assert "ownerReferences" not in text, text
+    else:
+        kubectl.run("wait", "--for=delete", "cm/owned-" + cascade, "--timeout=20s")
+
+
+def check_all(kubectl):
+    kubectl.says(r"jobs.batch.volcano.sh created", "apply", "-f", CRDS)
+    kubectl.says(r"jobs.batch.volcano.sh unchanged", "apply", "-f", CRDS)
+    kubectl.says("No resources found", "get", "vcjob,q,pg,nsh", "-A")
+    kubectl.says("condition met", "wait", "--for=condition=Established", "crd/jobs.batch.volcano.sh", "--timeout=20s")
+    kubectl.says(r"vcjob,vj +batch.volcano.sh/v1alpha1 +true +Job", "api-resources")
+    kubectl.says("batch.volcano.sh/v1alpha1", "api-versions")
+    kubectl.says("Server Version: v1.36", "version")
+
+    kubectl.says("created", "apply", "-f", JOB)
+    kubectl.says("unchanged", "apply", "-f", JOB)
+    kubectl.says(r"NAME +STATUS +MINAVAILABLE +RUNNINGS +AGE\nhello-gang", "get", "vcjob")
+    kubectl.says(r"QUEUE\nhello-gang .*default", "get", "vcjob", "-o", "wide")
+    kubectl.says(r"^3$", "get", "vcjob", "hello-gang", "-o", "jsonpath={.spec.maxRetry}")
+    kubectl.says(r"name: hello-gang", "get", "vcjob", "hello-gang", "-o", "yaml")
+    kubectl.says(r"Min Available: +3", "describe", "vcjob", "hello-gang")
+    kubectl.says("labeled", "label", "vcjob", "hello-gang", "team=a")
+    kubectl.says("hello-gang", "get", "vcjob", "-l", "team=a")
+    kubectl.says("No resources found", "get", "vcjob", "-l", "team=b")
+    kubectl.says("annotated", "annotate", "vcjob", "hello-gang", "note=x")
+    kubectl.says("patched", "patch", "vcjob", "hello-gang", "--type=merge", "-p", '{"spec":{"minAvailable":2}}')
+    kubectl.says("patched", "patch", "vcjob", "hello-gang", "--type=json", "-p",
+                 '[{"op":"replace","path":"/spec/minAvailable","value":1}]')
+    kubectl.says(r"^1$", "get", "vcjob", "hello-gang", "-o", "jsonpath={.spec.minAvailable}")
+    kubectl.says("unknown field \"spec.bogus\"", "patch", "vcjob", "hello-gang", "--type=merge", "-p",
+                 '{"spec":{"bogus":1}}')
+    kubectl.says("hello-gang", "get", "vcjob", "--field-selector=metadata.name=hello-gang")
+    kubectl.says("deleted", "delete", "vcjob", "hello-gang")
+    kubectl.says("NotFound", "get", "vcjob", "hello-gang", expect=1)
+    for cascade, survives in (("background", False), ("foreground", False), ("orphan", True)):
+        check_cascade(kubectl, cascade, survives)
+
+    kubectl.says("created", "create", "configmap", "settings", "--from-literal=a=b")
+    kubectl.says("created", "create", "namespace", "team")
+    kubectl.says("created", "create", "secret", "generic", "s", "-n", "team", "--from-literal=k=v")
+    kubectl.says("replaced", "replace", "-f", "-", input="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, "
+                 "namespace: default}\ndata: {a: c}\n")
+    kubectl.says(r"^c$", "get", "cm", "settings", "-o", "jsonpath={.data.a}")
+    kubectl.says("created", "apply", "-f", "-", input=DEPLOYMENT)
+    kubectl.says("scaled", "scale", "deployment", "web", "--replicas=5")
+    kubectl.says(r"^5$", "get", "deploy", "web", "-o", "jsonpath={.spec.replicas}")
+    kubectl.says("patched", "patch", "deployment", "web", "-p",
+                 '{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"nginx:2"}]}}}}')
+    kubectl.says(r"^nginx:2$", "get", "deploy", "web", "-o", "jsonpath={.spec.template.spec.containers[*].image}")
+    kubectl.says("created", "run", "p", "--image=nginx", "--labels=app=p")
+    kubectl.says(r"p +0/1 +Pending", "get", "pods")
+    kubectl.says("Image: +nginx", "describe", "pod", "p")
+    kubectl.says("deleted", "delete", "pod", "p", "--grace-period=0", "--force")
+    kubectl.says("deleted", "delete", "namespace", "team", "--timeout=20s")
+    kubectl.says("NotFound", "get", "secret", "s", "-n", "team", expect=1)
+    kubectl.says("is invalid", "apply", "-f", "-", expect=1, input="apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
+                 "metadata: {name: bad}\nspec: {minAvailable: -1, tasks: [{name: a, replicas: 1, template: {spec: "
+                 "{containers: []}}}]}\n")
+
+
+def check_watch(kubectl):
+    watch = subprocess.Popen([clusters.kubectl(), "get", "cm", "-w", "-o", "name"], env=kubectl.environment, text=True,
+                             stdout=subprocess.PIPE)
+    try:
+        seen = {watch.stdout.readline().strip()}
+        kubectl.run("create", "-f", "-", input="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: watched}\n")
+        for _ in range(20):
+            if "configmap/watched" in seen:
+                return
+            seen.add(watch.stdout.readline().strip())
+        raise AssertionError(f"the watch did not show the new object: {seen}")
+    finally:
+        watch.kill()
+        watch.wait()
+        watch.stdout.close()
+
+
+def main():
+    with clusters.basalt() as server, tempfile.TemporaryDirectory():
+        kubectl = Kubectl(server.kubeconfig)
+        check_all(kubectl)
+        check_watch(kubectl)
+        print(f"kubectl: {kubectl.count} commands")
+    print("1 passed, 0 failed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
