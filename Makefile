@@ -1,6 +1,6 @@
 # The one entry. Every target installs what it needs first (Debian packages of tools/debian-packages.txt, if any is missing).
 .DEFAULT_GOAL := basalt
-.PHONY: help basalt run test bench kube format check generate packages clean fuzz
+.PHONY: help basalt run test bench kube format check generate packages clean fuzz lint
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 
@@ -35,6 +35,9 @@ format: packages ## format the C++ sources in place
 
 check: packages ## what needs no build: generated files, format, tidy rules of the tree
 	@tools/check
+
+lint: packages ## run the pinned clang-tidy over src (slow; FILES=... for some of them)
+	@tools/lint $(FILES)
 
 fuzz: packages ## run every fuzz target for FUZZ_SECONDS (30) seconds
 	@tools/fuzz

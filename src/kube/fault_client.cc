@@ -122,7 +122,7 @@ class FaultClient::Stream final : public WatchStream {
     rt::Duration delay{};
     {
       const rt::MutexLock lock(state_->mutex);
-      const FaultPlan& plan = state_->plan;
+      const FaultPlan plan = state_->plan;
       if (state_->strikes(plan.watch_broken)) {
         broken_ = Error::make(Reason::ConnectionLost, "the watch broke (injected)");
       } else if (state_->strikes(plan.watch_expired)) {
@@ -191,7 +191,7 @@ Result<Response> FaultClient::call(const Request& request, const rt::StopToken& 
   Error lost = crashed_error();
   if (!admission.crash_after_effect) {
     const rt::MutexLock lock(state.mutex);
-    const FaultPlan& plan = state.plan;
+    const FaultPlan plan = state.plan;
     const bool can_conflict = request.verb == Verb::Update || request.verb == Verb::Patch;
     if (can_conflict && state.strikes(plan.conflict)) {
       return Error::make(Reason::Conflict, "the object has been modified (injected)");

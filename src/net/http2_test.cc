@@ -99,7 +99,7 @@ class Http2Client {
   }
 
  private:
-  static nghttp2_nv field(const std::string& name, const std::string& value) {
+  static nghttp2_nv field(std::string_view name, std::string_view value) {
     return {reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
             reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())), name.size(), value.size(),
             NGHTTP2_NV_FLAG_NONE};

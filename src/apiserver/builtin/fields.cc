@@ -7,6 +7,7 @@
 #include "api/quantity.h"
 #include "apiserver/registry/generic_strategy.h"
 #include "apiserver/registry/metadata.h"
+#include "base/sort.h"
 #include "base/strings.h"
 
 namespace basalt::apiserver {
@@ -23,18 +24,6 @@ const json::Object& no_map() {
 }
 
 bool is_unset(const json::Value* value) { return value == nullptr || value->is_null(); }
-
-// Digits without a leading zero, and at most three of them before a suffix: such a quantity prints as it reads. Spares
-// most lists the way through a number and back.
-bool is_surely_canonical(std::string_view text) {
-  std::size_t digits = 0;
-  while (digits < text.size() && base::is_digit(text[digits])) ++digits;
-  if (digits == 0 || digits > 15 || (text[0] == '0' && text.size() > 1)) return false;
-  const std::string_view suffix = text.substr(digits);
-  if (suffix.empty()) return digits <= 3 || !text.ends_with("000");
-  if (digits > 3) return false;
-  return suffix == "m" || suffix == "Ki" || suffix == "Mi" || suffix == "Gi" || suffix == "Ti";
-}
 
 bool is_empty_member(const json::Member& one) {
   if (one.value.is_null()) return true;
@@ -164,9 +153,21 @@ void drop_empty(json::Value& value) {
   }
 }
 
+// Digits without a leading zero, and at most three of them before a suffix: such a quantity prints as it reads. Spares
+// most lists the way through a number and back.
+bool is_plain_quantity(std::string_view text) {
+  std::size_t digits = 0;
+  while (digits < text.size() && base::is_digit(text[digits])) ++digits;
+  if (digits == 0 || digits > 15 || (text[0] == '0' && text.size() > 1)) return false;
+  const std::string_view suffix = text.substr(digits);
+  if (suffix.empty()) return digits <= 3 || !text.ends_with("000");
+  if (digits > 3) return false;
+  return suffix == "m" || suffix == "Ki" || suffix == "Mi" || suffix == "Gi" || suffix == "Ti";
+}
+
 void normalise_quantities(json::Object& list) {
   for (json::Member& one : list) {
-    if (one.value.is_string() && is_surely_canonical(one.value.as_string())) continue;
+    if (one.value.is_string() && is_plain_quantity(one.value.as_string())) continue;
     if (!one.value.is_string() && !one.value.is_number()) continue;
     const auto quantity = api::Quantity::parse(one.value.is_string() ? one.value.as_string() : one.value.to_text());
     if (quantity.ok()) one.value = quantity->canonical();
@@ -317,7 +318,7 @@ std::string selector_cell(const json::Value* selector) {
     if (op == "Exists") terms.emplace_back(key, key);
     if (op == "DoesNotExist") terms.emplace_back(key, "!" + key);
   }
-  std::stable_sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  base::stable_sort(terms, [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string text;
   for (const auto& term : terms) text += (text.empty() ? "" : ",") + term.second;
   return or_none(text);

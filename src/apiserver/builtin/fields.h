@@ -74,6 +74,8 @@ void drop_empty(json::Value& value);
 // Makes the quantities of a resource list what they are after a round through resource.Quantity: canonical text.
 // What is no quantity stays, for validation to refuse.
 void normalise_quantities(json::Object& list);
+// True for texts like "2", "500m" and "16Gi", which are canonical for sure; most others are not known without parsing.
+[[nodiscard]] bool is_plain_quantity(std::string_view text);
 
 // Complaints.
 void add_invalid(Causes& causes, std::string field, std::string_view value, std::span<const std::string> complaints);

@@ -111,6 +111,7 @@ void check_claims(const json::Array& used, std::span<const std::string_view> cla
 }
 
 bool is_positive(const json::Value& value) {
+  if (value.is_string() && is_plain_quantity(value.as_string())) return !value.as_string().starts_with("0");
   const auto quantity = api::Quantity::parse(value.is_string() ? value.as_string() : value.to_text());
   return quantity.ok() && quantity->sign() > 0;
 }

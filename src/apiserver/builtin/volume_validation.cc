@@ -205,17 +205,34 @@ void check_source(const json::Value& volume, std::string_view kind, std::string_
   }
 }
 
+bool is_source(std::string_view name) {
+  return std::find(std::begin(kSources), std::end(kSources), name) != std::end(kSources);
+}
+
 void check_volume_source(const json::Value& volume, std::string_view pod_name, const FieldPath& path, Causes& causes) {
-  std::size_t found = 0;
-  for (const std::string_view kind : kSources) {
-    if (member(volume, kind) == nullptr) continue;
-    if (++found > 1) {
-      causes.push_back(forbidden_field(path.text(kind), "may not specify more than 1 volume type"));
-    } else {
-      check_source(volume, kind, pod_name, path, causes);
+  // Nearly all have a name and one source: look at what is there before asking for all that could be.
+  std::size_t count = 0;
+  std::string_view only;
+  if (volume.is_object()) {
+    for (const json::Member& one : volume.as_object()) {
+      if (one.value.is_null() || !is_source(one.key)) continue;
+      ++count;
+      only = one.key;
     }
   }
-  if (found == 0) causes.push_back(required(path.text(), "must specify a volume type"));
+  if (count == 0) causes.push_back(required(path.text(), "must specify a volume type"));
+  if (count == 1) check_source(volume, only, pod_name, path, causes);
+  if (count < 2) return;
+  bool is_first = true;
+  for (const std::string_view kind : kSources) {
+    if (member(volume, kind) == nullptr) continue;
+    if (is_first) {
+      check_source(volume, kind, pod_name, path, causes);
+    } else {
+      causes.push_back(forbidden_field(path.text(kind), "may not specify more than 1 volume type"));
+    }
+    is_first = false;
+  }
 }
 
 }  // namespace

@@ -66,6 +66,8 @@ class ApiServer {
   // For the controller of CRDs: what is served from now on.
   virtual void set_types(std::shared_ptr<const TypeTable> types) = 0;
   [[nodiscard]] virtual Store& store() = 0;
+  // Whether a write waits for a disk, so that several at once are worth while.
+  [[nodiscard]] virtual bool is_durable() const = 0;
 };
 
 // The controllers that an API server brings along: garbage collection, namespaces, CRDs, the default service account

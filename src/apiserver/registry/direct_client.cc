@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <atomic>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "apiserver/registry/api_server.h"
 #include "apiserver/registry/wake_signal.h"
@@ -45,6 +49,9 @@ class DirectWatchStream final : public kube::WatchStream {
   rt::StopToken::Registration stop_;
 };
 
+// Threads that one call_all takes at most: a group of this size already hides the disk.
+constexpr std::size_t kHelpersMax = 32;
+
 class DirectClient final : public kube::Client {
  public:
   DirectClient(rt::Runtime& runtime, ApiServer& server, RequestContext context)
@@ -74,20 +81,33 @@ class DirectClient final : public kube::Client {
   std::vector<Result<kube::Response>> call_all(std::span<const kube::Request> requests,
                                                const kube::CallAllOptions& options,
                                                const rt::StopToken& stop) override {
-    // In the same process nothing is gained by more in flight: the store commits a group whoever waits, and this thread
-    // does the work anyway.
-    std::vector<Result<kube::Response>> results;
-    results.reserve(requests.size());
-    int failures = 0;
-    for (const kube::Request& request : requests) {
-      if (options.failures_max > 0 && failures >= options.failures_max) {
-        results.emplace_back(Error::make(Reason::Cancelled, "not sent: too many calls before it failed"));
-        continue;
+    std::vector<std::optional<Result<kube::Response>>> results(requests.size());
+    std::atomic<std::size_t> next{0};
+    std::atomic<int> failures{0};
+    const auto work = [&] {
+      for (std::size_t i = next++; i < requests.size(); i = next++) {
+        if (options.failures_max > 0 && failures >= options.failures_max) {
+          results[i].emplace(Error::make(Reason::Cancelled, "not sent: too many calls before it failed"));
+          continue;
+        }
+        results[i].emplace(call(requests[i], stop));
+        if (!results[i]->ok()) ++failures;
       }
-      results.push_back(call(request, stop));
-      if (!results.back().ok()) ++failures;
+    };
+    // In memory nothing is gained by more in flight: this thread does the work anyway. Writes that wait for a disk are
+    // committed as a group if they come at once.
+    std::vector<rt::Thread> helpers;
+    if (server_.is_durable()) {
+      const std::size_t wanted =
+          std::min<std::size_t>(requests.size(), static_cast<std::size_t>(options.in_flight_max));
+      for (std::size_t i = 1; i < std::min(wanted, kHelpersMax); ++i) helpers.emplace_back(runtime_, "call-all", work);
     }
-    return results;
+    work();
+    for (rt::Thread& helper : helpers) helper.join();
+    std::vector<Result<kube::Response>> ordered;
+    ordered.reserve(results.size());
+    for (auto& result : results) ordered.push_back(std::move(*result));
+    return ordered;
   }
 
  private:

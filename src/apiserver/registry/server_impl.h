@@ -43,6 +43,7 @@ class ApiServerImpl final : public ApiServer {
   [[nodiscard]] std::shared_ptr<const TypeTable> types() const override;
   void set_types(std::shared_ptr<const TypeTable> types) override;
   [[nodiscard]] Store& store() override { return *store_; }
+  [[nodiscard]] bool is_durable() const override { return options_.store.durability != Durability::Memory; }
 
  private:
   // One write on its way through defaulting, admission and validation.

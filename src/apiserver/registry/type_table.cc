@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "apiserver/registry/resource_type.h"
+#include "base/sort.h"
 
 namespace basalt::apiserver {
 namespace {
@@ -36,7 +37,7 @@ std::shared_ptr<const TypeTable> TypeTable::with(std::vector<std::shared_ptr<con
     table->types_.push_back(type);
   }
   // Versions stay in the order in which they were added: a CRD lists its preferred version first.
-  std::stable_sort(table->types_.begin(), table->types_.end(), [](const auto& a, const auto& b) {
+  base::stable_sort(table->types_, [](const auto& a, const auto& b) {
     return std::tie(a->group, a->plural) < std::tie(b->group, b->plural);
   });
   table->by_plural_.clear();

@@ -194,6 +194,25 @@ TEST(StoreConcurrency, Simulated) {
   rt::run_seeds(1, 100, [](rt::SimRuntime& runtime) { Workload(runtime, StoreOptions()).run(20); });
 }
 
+TEST(StoreConcurrency, TheHistoryIsBoundedByAge) {
+  rt::run_seeds(1, 3, [](rt::SimRuntime& runtime) {
+    auto store = open_or_fail(runtime, StoreOptions());
+    const ResourceId pods = store->resource("/pods");
+    ASSERT_TRUE(TestWrite::create(pods, "ns", "a", "x").on(*store).ok());
+    runtime.sleep_for(std::chrono::minutes(3));
+    ASSERT_TRUE(TestWrite::create(pods, "ns", "b", "x").on(*store).ok());
+    EXPECT_EQ(store->oldest_revision(pods), 1);
+    runtime.sleep_for(std::chrono::minutes(3));
+    ASSERT_TRUE(TestWrite::create(pods, "ns", "c", "x").on(*store).ok());
+    EXPECT_EQ(store->oldest_revision(pods), 2) << "a write drops what is too old";
+    runtime.sleep_for(std::chrono::minutes(10));
+    store->trim();
+    EXPECT_EQ(store->oldest_revision(pods), 4) << "so does trim";
+    EXPECT_EQ(store->count(pods, ""), 3u);
+    EXPECT_TRUE(store->close().ok());
+  });
+}
+
 // Watchers that come, go, are cancelled and are called back while writers write and the store is closed.
 TEST(StoreConcurrency, WatchersComeAndGo) {
   rt::run_everywhere(1, 50, [](rt::Runtime& runtime) {

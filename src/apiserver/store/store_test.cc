@@ -512,6 +512,40 @@ TEST_P(StoreTest, TheHistoryIsBoundedByBytes) {
   EXPECT_GT(store_->stats().history_events, 50u);
 }
 
+// The filter runs without the lock, so it can do to the store what other threads might do meanwhile.
+TEST_P(StoreTest, AListingHoldsItsStateWhileItRuns) {
+  StoreOptions options;
+  options.history_events_max = 10;
+  open(options);
+  std::vector<TestWrite> writes;
+  std::vector<Write> views;
+  for (int i = 0; i < 1000; ++i) {
+    writes.push_back(TestWrite::create(pods_, "ns", "p" + std::to_string(1000 + i), "old"));
+  }
+  for (const TestWrite& write : writes) views.push_back(write.view());
+  for (const auto& result : store_->write_all(views)) ASSERT_TRUE(result.ok());
+  const Revision before = store_->revision();
+  int looked_at = 0;
+  ListQuery query;
+  query.resource = pods_;
+  query.matches = [&](const Entry&) {
+    if (++looked_at == 1) {
+      for (int i = 990; i < 1000; ++i) update("ns", "p" + std::to_string(1000 + i), "new");
+      for (int i = 500; i < 600; ++i) remove("ns", "p" + std::to_string(1000 + i));
+      EXPECT_TRUE(store_->compact(store_->revision()).ok());
+    }
+    return true;
+  };
+  const auto listing = store_->list(query);
+  ASSERT_TRUE(listing.ok());
+  EXPECT_EQ(listing->revision, before);
+  EXPECT_EQ(listing->entries.size(), 1000u);
+  for (const EntryRef& entry : listing->entries) ASSERT_EQ(data_of(*entry), "old");
+  store_->trim();
+  EXPECT_EQ(store_->stats().history_events, 0u) << "what a listing held is dropped after it";
+  EXPECT_EQ(list().size(), 900u);
+}
+
 TEST_P(StoreTest, AnIdleWatcherOfAnotherNamespaceDoesNotExpire) {
   StoreOptions options;
   options.history_events_max = 10;
