@@ -155,7 +155,7 @@ DecodedStatus foreign_answer(int http_code, std::string_view body) {
 
 void write_details(json::Writer& writer, const Error& error, const StatusSubject& subject) {
   const bool has_retry = error.retry_after.has_value() && error.retry_after->count() > 0;
-  if (subject == StatusSubject() && error.causes.empty() && !has_retry) return;
+  // Present even if it is empty, as Kubernetes sends it: clients reach into it without looking.
   writer.key("details");
   writer.begin_object();
   const auto text = [&writer](std::string_view key, const std::string& value) {

@@ -132,13 +132,14 @@ class FrontImpl final : public Front {
 
   void call(const net::ServerRequest& http, const ApiPath& path, const net::Query& query, const RequestContext& context,
             net::Responder& responder) {
+    const auto type = server_.types()->find(path.group, path.version, path.plural);
+    if (!type) return fail(responder, no_such_resource());
     auto request = parse_call(http, path, query);
     if (!request.ok()) return fail(responder, request.error());
     auto response = server_.call(*request, context);
     if (!response.ok()) return fail(responder, response.error());
     const std::string_view accept = net::find_header(http.headers, "accept");
-    const auto type = server_.types()->find(path.group, path.version, path.plural);
-    if (request->verb == kube::Verb::Get && request->subresource.empty() && type && wants_table(accept)) {
+    if (request->verb == kube::Verb::Get && request->subresource.empty() && wants_table(accept)) {
       auto table = make_table(*type, std::span(&response->body, 1), table_options(query));
       if (!table.ok()) return fail(responder, table.error());
       return responder.respond(200, json_headers(), std::move(*table));
