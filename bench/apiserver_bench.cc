@@ -156,7 +156,7 @@ void memory_and_start(rt::Runtime& runtime, const std::string& folder) {
 double rest_rate(rt::Runtime& runtime, const std::string& kubeconfig, std::size_t count) {
   kube::ConfigOverrides overrides;
   overrides.kubeconfig = kubeconfig;
-  auto config = kube::load_client_config(overrides, kube::ConfigEnvironment());
+  auto config = kube::load_client_config(overrides, kube::ConfigEnvironment::of_process());
   if (!config.ok()) return 0;
   auto client = kube::make_rest_client(runtime, Logger(), *config);
   if (!client.ok()) return 0;
@@ -216,6 +216,7 @@ double real_rate(rt::Runtime& runtime, std::size_t count) {
 int main() {
   using namespace basalt;
   using namespace basalt::apiserver;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const auto runtime = rt::make_real_runtime();
   const std::string folder = std::filesystem::temp_directory_path() / ("basalt-bench-" + std::to_string(getpid()));
   {

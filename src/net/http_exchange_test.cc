@@ -118,6 +118,16 @@ TEST_P(HttpExchangeTest, CarriesLargeBodiesBothWays) {
   EXPECT_TRUE(response->body.ends_with(body));
 }
 
+TEST_P(HttpExchangeTest, BodyOverTheServersLimitIsAnswered) {
+  TestServer server(*runtime_, server_options());
+  const auto client = make_client(client_options());
+  const std::string body(10u << 20, 'a');
+  const auto response = client->call({.method = "POST", .url = server.url("/echo"), .body = body}, {});
+  ASSERT_TRUE(response.ok()) << response.error().message;
+  EXPECT_EQ(413, response->status);
+  EXPECT_TRUE(client->call({.url = server.url("/echo")}, {}).ok());
+}
+
 TEST_P(HttpExchangeTest, TenThousandRequestsFromEightThreads) {
   TestServer server(*runtime_, server_options());
   const auto client = make_client(client_options());

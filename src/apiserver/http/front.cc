@@ -1,5 +1,6 @@
 #include "apiserver/http/front.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "apiserver/http/authentication.h"
@@ -19,6 +20,7 @@ namespace {
 // Lists longer than this are sent piece by piece instead of being put together first.
 constexpr std::size_t kStreamedItemsMin = 500;
 constexpr std::size_t kPieceBytes = 256u << 10;
+constexpr int kDurableHandlerThreads = 64;
 constexpr std::size_t kPathBytesMax = 8u << 10;
 
 using ResponderRef = std::shared_ptr<net::Responder>;
@@ -45,6 +47,10 @@ class FrontImpl final : public Front {
     auto handler = [this](std::shared_ptr<const net::ServerRequest> request, ResponderRef responder) {
       handle(*request, responder);
     };
+    // A write that waits for the disk holds its thread; with enough of them a commit carries many writes.
+    if (server_.is_durable()) {
+      options_.server.handler_threads = std::max(options_.server.handler_threads, kDurableHandlerThreads);
+    }
     BASALT_TRY(http_, net::start_http_server(runtime_, log_, options_.server, std::move(handler)));
     if (options_.advertised_address.empty()) {
       options_.advertised_address = options_.server.address + ":" + std::to_string(http_->port());

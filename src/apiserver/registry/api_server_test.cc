@@ -332,7 +332,7 @@ TEST(GarbageCollection, BackgroundForegroundAndOrphan) {
                       .call(kube::Verb::Delete, kConfigMaps, "default", "owner", "",
                             [&](kube::Request& request) { request.propagation = propagation; })
                       .ok());
-      runtime.settle();
+      runtime.sleep_for(std::chrono::seconds(1));
       EXPECT_FALSE(cluster.get(kConfigMaps, "default", "owner").ok());
       EXPECT_EQ(cluster.get(kConfigMaps, "default", "child").ok(), propagation == kube::Propagation::Orphan);
       auto shared = cluster.get(kConfigMaps, "default", "shared");

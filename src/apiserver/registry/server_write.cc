@@ -210,11 +210,10 @@ Result<kube::Response> ApiServerImpl::create(const TypeRef& type, const kube::Re
   if (request.dry_run) {
     return kube::Response{201, kube::make_bytes(draft.object.to_text()), std::move(draft.warnings)};
   }
+  draft.object.as_object().set("apiVersion", storage_api_version(*type));
   for (int attempt = 1;; ++attempt) {
     const std::string name(metadata_text(draft.object, "name"));
-    json::Value stored = draft.object;
-    stored.as_object().set("apiVersion", storage_api_version(*type));
-    auto written = commit(WriteKind::Create, *type, stored, request.ns, name, 0);
+    auto written = commit(WriteKind::Create, *type, draft.object, request.ns, name, 0);
     if (written.ok()) {
       refresh_if_crd(*type, name);
       return respond(201, *type, **written, std::move(draft.warnings));

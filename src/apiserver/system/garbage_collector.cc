@@ -11,6 +11,7 @@ namespace basalt::apiserver {
 namespace {
 
 constexpr std::size_t kEventsPerPoll = 256;
+constexpr rt::Duration kGatherFor = std::chrono::milliseconds(2);
 constexpr rt::Duration kRetryMin = std::chrono::milliseconds(10);
 constexpr rt::Duration kRetryMax = std::chrono::seconds(30);
 
@@ -56,6 +57,8 @@ void GarbageCollector::run() {
     const rt::Instant next = retries_.empty() ? rt::kNever : retries_.begin()->first;
     if (more) signal_->fire();
     if (signal_->wait_until(next)) return;
+    // Under load every write would wake this thread; a pause lets it take many at once.
+    if (stop_.token().wait_for(runtime_, kGatherFor)) return;
   }
 }
 
