@@ -284,7 +284,7 @@ TEST(GeneratedProjections, APodKeepsWhatItsReadersNeed) {
   EXPECT_EQ(pod.metadata.name, "job1-worker-0");
   EXPECT_EQ(pod.metadata.namespace_, "default");
   EXPECT_EQ(pod.metadata.labels.size(), 5u);
-  EXPECT_EQ(pod.metadata.annotations.size(), 8u);
+  EXPECT_EQ(pod.metadata.annotations.size(), 4u);
   EXPECT_FALSE(pod.metadata.annotations.contains("kubectl.kubernetes.io/last-applied-configuration"));
   ASSERT_EQ(pod.metadata.owner_references.size(), 1u);
   EXPECT_EQ(pod.metadata.owner_references[0].kind, "Job");

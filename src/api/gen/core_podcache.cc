@@ -78,7 +78,7 @@ void decode(json::Reader& reader, Metadata& value) {
         break;
       case 11:
         if (key == "annotations") {
-          codec::field_of_keys(reader, value.annotations, [](std::string_view k) { return k.starts_with("volcano.sh/") || k.find(".volcano.sh/") != std::string_view::npos || k.starts_with("scheduling.k8s.io/") || k == "hccl/rankIndex" || k == "kubernetes.io/config.mirror"; });
+          codec::field_of_keys(reader, value.annotations, [](std::string_view k) { return k == "volcano.sh/job-name" || k == "volcano.sh/job-version" || k == "volcano.sh/task-spec" || k == "volcano.sh/controller-out-of-sync" || k == "volcano.sh/preemptable" || k == "volcano.sh/cooldown-time" || k == "volcano.sh/revocable-zone" || k == "volcano.sh/numa-topology-policy" || k.starts_with("volcano.sh/jdb-") || k.find(".volcano.sh/") != std::string_view::npos || k.starts_with("scheduling.k8s.io/") || k == "hccl/rankIndex" || k == "kubernetes.io/config.mirror"; });
           continue;
         }
         break;
@@ -116,12 +116,6 @@ void decode(json::Reader& reader, Resources& value) {
   std::string_view key;
   while (reader.next_member(key)) {
     switch (key.size()) {
-      case 6:
-        if (key == "limits") {
-          codec::field(reader, value.limits);
-          continue;
-        }
-        break;
       case 8:
         if (key == "requests") {
           codec::field(reader, value.requests);

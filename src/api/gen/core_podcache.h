@@ -37,7 +37,6 @@ struct Metadata {
 };
 struct Resources {
   api::PackedResources requests;
-  api::PackedResources limits;
   bool operator==(const Resources& other) const;
 };
 struct Container {
@@ -120,7 +119,8 @@ void decode(json::Reader& reader, Status& value);
 }  // namespace pod_projection
 
 // What the informers of controllers and scheduler keep of a pod. It holds no more than its readers need, so that a
-// million of them fit in memory. Of the annotations only those of Volcano and a few others are kept.
+// million of them fit in memory. Of the annotations only those that are read are kept; of the resources the
+// requests (the API server fills them in from the limits).
 struct PodProjection {
   static constexpr KindInfo kKindInfo{"", "v1", "Pod", "pods", "pod", true, true};
   static constexpr const KindInfo& kind_info() { return kKindInfo; }
