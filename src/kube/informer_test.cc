@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 
 #include "kube/fault_client.h"
 #include "kube/testing/fake_cluster.h"
 #include "kube/testing/thing.h"
+#include "rt/real_runtime.h"
 #include "rt/sim_runtime.h"
 
 namespace basalt::kube {
@@ -286,6 +288,43 @@ TEST(Informer, IgnoresObjectsWithoutTheShapeOfTheType) {
     EXPECT_GE(informer.core().counts().undecodable, 3u);
     informer.stop();
   });
+}
+
+// Real threads, for the sanitizers: writers, readers and late handlers at once.
+TEST(Informer, IsReadWhileItChanges) {
+  const auto runtime = rt::make_real_runtime();
+  FakeCluster cluster(*runtime);
+  Informer<Thing> informer(*runtime, cluster, Logger(), thing_options());
+  informer.start();
+  ASSERT_TRUE(informer.wait_synced({}));
+  std::atomic<bool> writing{true};
+  std::vector<rt::Thread> threads;
+  for (int reader = 0; reader < 3; ++reader) {
+    threads.emplace_back(*runtime, "reader", [&] {
+      while (writing) {
+        std::size_t seen = 0;
+        informer.for_each([&seen](const Thing& thing) { seen += thing.metadata.name.size(); });
+        for (const auto& thing : informer.by_index("owner", "o1")) EXPECT_EQ(thing->owner, "o1");
+        (void)informer.get({"ns", "t7"});
+        (void)informer.list_namespace("ns");
+      }
+    });
+  }
+  Mirror mirror;
+  threads.emplace_back(*runtime, "late",
+                       [&] { informer.add_handler([&](const Change<Thing>& change) { mirror.take(change); }); });
+  for (int i = 0; i < 3000; ++i) {
+    const std::string name = "t" + std::to_string(i % 700);
+    if (i % 9 == 0) cluster.remove(things(), "ns", name);
+    cluster.put(things(), thing_text("ns", name, i, "o" + std::to_string(i % 3)));
+    if (i % 500 == 0) cluster.break_watches();
+  }
+  const rt::Instant deadline = runtime->now() + 60s;
+  while (informer.seen_revision() < cluster.revision() && runtime->now() < deadline) runtime->sleep_for(5ms);
+  writing = false;
+  for (rt::Thread& thread : threads) thread.join();
+  informer.stop();
+  expect_equal(informer, cluster, mirror);
 }
 
 // The whole contract, through all faults at once: after the dust has settled the cache, the indexes and what the

@@ -338,8 +338,8 @@ TEST_F(HttpClientTest, OpenStreamOutlivesItsOpeningTimeout) {
     connection.send("late");
   });
   const auto client = make_client();
-  const auto stream = client->open_stream({.url = server.url(), .timeout = 2s}, {}).value();
-  EXPECT_EQ(Reason::DeadlineExceeded, stream->read(runtime_->now() + 2100ms).error().reason);
+  const auto stream = client->open_stream({.url = server.url(), .timeout = 1s}, {}).value();
+  EXPECT_EQ(Reason::DeadlineExceeded, stream->read(runtime_->now() + 1100ms).error().reason);
   next = true;
   EXPECT_EQ("late", stream->read(runtime_->now() + kPatience).value());
 }

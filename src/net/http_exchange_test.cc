@@ -128,7 +128,7 @@ TEST_P(HttpExchangeTest, BodyOverTheServersLimitIsAnswered) {
   EXPECT_TRUE(client->call({.url = server.url("/echo")}, {}).ok());
 }
 
-TEST_P(HttpExchangeTest, TenThousandRequestsFromEightThreads) {
+TEST_P(HttpExchangeHttp1Test, TenThousandRequestsFromEightThreads) {
   TestServer server(*runtime_, server_options());
   const auto client = make_client(client_options());
   std::atomic<int> good = 0;
@@ -201,6 +201,8 @@ TEST_P(HttpExchangeTest, StreamsEventsAsTheyCome) {
   EXPECT_EQ(expected, read_text(*stream, expected.size()));
   responder->finish();
   EXPECT_TRUE(responder->is_closed());
+  EXPECT_FALSE(responder->write(piece("too late")).has_value());
+  responder->finish();
   EXPECT_EQ("", stream->read(runtime_->now() + kPatience).value());
   EXPECT_EQ(0, server.closed());
 }

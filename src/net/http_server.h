@@ -27,8 +27,8 @@ struct ServerRequest {
 };
 
 // The answer to one request. Either respond() once, or start(), write() any number of times, finish(). May be kept and
-// used later from any thread; if it is destroyed unanswered, the client gets a 500. After the client went away all
-// calls do nothing.
+// used later from any thread; if it is destroyed unanswered, the client gets a 500. After the client went away, and
+// after finish() or abort(), all calls do nothing.
 class Responder {
  public:
   virtual ~Responder() = default;
@@ -38,7 +38,7 @@ class Responder {
   }
   virtual void start(int status, Headers headers) = 0;
   // Queues one piece; returns the bytes now waiting to be sent, so that the caller can cut off a slow reader, or
-  // nothing if the client is gone.
+  // nothing if the client is gone or the answer is complete.
   virtual std::optional<std::size_t> write(std::shared_ptr<const std::string> piece) = 0;
   virtual void finish() = 0;
   virtual void abort() = 0;  // closes the connection (HTTP/2: the stream) without a proper end

@@ -83,6 +83,16 @@ TEST_F(HttpServerTest, TakesRequestsByteByByte) {
   EXPECT_THAT(connection.read_response(), EndsWith("\n\nabcde"));
 }
 
+TEST_F(HttpServerTest, TakesAnEmptyChunkedBodyByteByByte) {
+  TestServer server(*runtime_);
+  auto connection = RawConnection::connect(server.port());
+  for (const char c : std::string("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")) {
+    ASSERT_TRUE(connection.send({&c, 1}));
+    runtime_->sleep_for(1ms);  // so that most of them are read one by one
+  }
+  EXPECT_THAT(connection.read_response(), EndsWith("certificate=-\n\n"));
+}
+
 TEST_F(HttpServerTest, ClosesWhenAsked) {
   TestServer server(*runtime_);
   for (const char* request :

@@ -98,7 +98,7 @@ void Exchange::start(int status, Headers headers) {
 std::optional<std::size_t> Exchange::write(std::shared_ptr<const std::string> piece) {
   {
     rt::MutexLock lock(mutex_);
-    if (is_gone_) return std::nullopt;
+    if (is_gone_ || phase_ == Phase::Answered) return std::nullopt;
     if (BASALT_BUG(phase_ != Phase::Started)) return std::nullopt;
   }
   const std::size_t size = piece ? piece->size() : 0;
@@ -112,10 +112,9 @@ std::optional<std::size_t> Exchange::write(std::shared_ptr<const std::string> pi
 void Exchange::finish() {
   {
     rt::MutexLock lock(mutex_);
-    if (is_gone_ && phase_ == Phase::Started) phase_ = Phase::Answered;
-    if (is_gone_) return;
-    if (BASALT_BUG(phase_ != Phase::Started)) return;
+    if (phase_ == Phase::Answered || BASALT_BUG(phase_ != Phase::Started)) return;
     phase_ = Phase::Answered;
+    if (is_gone_) return;
   }
   post(Kind::Finish);
 }

@@ -99,7 +99,7 @@ class ServerLoop {
 class Connection final : public SessionHost, public std::enable_shared_from_this<Connection> {
  public:
   Connection(ServerLoop& loop, boost::asio::ip::tcp::socket socket, SSL* ssl, std::string peer_address);
-  ~Connection();
+  ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 

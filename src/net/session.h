@@ -29,6 +29,7 @@ struct PeerInfo {
 // What a session needs of the connection that carries it; a test or a fuzzer can stand in for one.
 class SessionHost {
  public:
+  virtual ~SessionHost() = default;
   [[nodiscard]] virtual const SessionLimits& limits() const = 0;
   [[nodiscard]] virtual const PeerInfo& peer() const = 0;
   [[nodiscard]] virtual rt::Instant now() const = 0;
@@ -43,9 +44,6 @@ class SessionHost {
   virtual void close_after_output(bool may_client_send) = 0;
   virtual void write_soon() = 0;     // carrying out a command gave something to send or to close
   virtual void close_at_once() = 0;  // as soon as the session's function returns; queued output is lost
-
- protected:
-  ~SessionHost() = default;
 };
 
 // One protocol on one connection: bytes in, requests out; answers in, bytes out. All on the event loop. It never closes

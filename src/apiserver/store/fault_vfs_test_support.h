@@ -106,8 +106,9 @@ class FaultVfs {
       const std::lock_guard lock(self->mutex_);
       auto [place, is_new] = self->files_.try_emplace(path);
       if (is_new) {
-        std::ifstream stream(path, std::ios::binary);
-        place->second.synced.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+        std::string& contents = place->second.synced;
+        contents.resize(std::filesystem::file_size(path));
+        std::ifstream(path, std::ios::binary).read(contents.data(), static_cast<std::streamsize>(contents.size()));
       }
     }
     return SQLITE_OK;

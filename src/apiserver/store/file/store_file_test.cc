@@ -34,8 +34,9 @@ namespace fs = std::filesystem;
 
 std::string read_file(const fs::path& path) {
   if (!fs::is_regular_file(path)) return "";
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  std::string contents(fs::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary).read(contents.data(), static_cast<std::streamsize>(contents.size()));
+  return contents;
 }
 
 void write_file(const fs::path& path, std::string_view contents) {
