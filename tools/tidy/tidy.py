@@ -22,15 +22,16 @@ ALLOWED = {
     "net": ["base", "rt"],
     "api": ["base", "json"],
     "kube": ["base", "json", "yaml", "rt", "net", "api"],
+    "crds": ["base", "json", "yaml", "rt", "kube"],
     "apiserver": ["base", "json", "yaml", "rt", "net", "api", "kube"],
     "federation": ["base", "json", "rt", "api", "kube"],
     "node": ["base", "json", "rt", "api", "kube"],
     "scheduler": ["base", "json", "rt", "api", "kube"],
     "webhooks": ["base", "json", "yaml", "rt", "net", "api", "kube"],
     "controllers": ["base", "json", "yaml", "rt", "net", "api", "kube"],
-    "sim": ["base", "json", "yaml", "rt", "net", "api", "kube", "apiserver", "federation", "node", "scheduler",
+    "sim": ["base", "json", "yaml", "rt", "net", "api", "kube", "crds", "apiserver", "federation", "node", "scheduler",
             "webhooks", "controllers"],
-    "cli": ["base", "json", "yaml", "rt", "net", "api", "kube", "apiserver", "federation", "node", "scheduler",
+    "cli": ["base", "json", "yaml", "rt", "net", "api", "kube", "crds", "apiserver", "federation", "node", "scheduler",
             "webhooks", "controllers"],
 }
 SOURCE_LINES_MAX = 600

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "kube/client.h"
+#include "rt/runtime.h"
+#include "rt/stop.h"
+
+namespace basalt::crds {
+
+// The CRDs of all kinds that Basalt knows, as YAML.
+[[nodiscard]] std::span<const std::string_view> manifests();
+
+// Creates those that are missing, updates the specification of those that differ, and returns when all are
+// established. Safe to repeat; fails if one is not served within `timeout`.
+[[nodiscard]] Done install(rt::Runtime& runtime, kube::Client& client, const rt::StopToken& stop,
+                           rt::Duration timeout = std::chrono::seconds(30));
+
+}  // namespace basalt::crds
