@@ -1,0 +1,84 @@
+#include "controllers/manager/options.h"
+
+#include <set>
+
+#include "base/strings.h"
+
+namespace basalt::controllers {
+namespace {
+
+// Gates of Volcano's other processes, and the two groups: accepted so that one command line serves all.
+constexpr std::string_view kOtherGates[] = {"PodDisruptionBudgetsSupport", "ResourceTopology", "CSIStorage", "AllAlpha",
+                                            "AllBeta"};
+
+bool* gate_of(FeatureGates& gates, std::string_view name) {
+  if (name == "WorkLoadSupport") return &gates.workload_support;
+  if (name == "QueueCommandSync") return &gates.queue_command_sync;
+  if (name == "VolcanoJobSupport") return &gates.volcano_job_support;
+  if (name == "CronVolcanoJobSupport") return &gates.cron_volcano_job_support;
+  if (name == "PriorityClass") return &gates.priority_class;
+  if (name == "SchedulingGatesQueueAdmission") return &gates.scheduling_gates_queue_admission;
+  return nullptr;
+}
+
+constexpr std::string_view kGates[] = {"WorkLoadSupport",       "QueueCommandSync", "VolcanoJobSupport",
+                                       "CronVolcanoJobSupport", "PriorityClass",    "SchedulingGatesQueueAdmission"};
+
+}  // namespace
+
+Done set_feature_gates(FeatureGates& gates, std::string_view text) {
+  for (const std::string_view item : base::split(text, ',')) {
+    if (base::trim(item).empty()) continue;
+    const auto pair = base::split_once(item, '=');
+    if (!pair)
+      return Error::invalid_input("feature gate " + base::quote(item) + " has no value: write " + std::string(item) +
+                                  "=true or =false");
+    const std::string_view name = base::trim(pair->first);
+    const std::string_view value = base::trim(pair->second);
+    if (value != "true" && value != "false")
+      return Error::invalid_input("feature gate " + std::string(name) + " takes true or false, not " +
+                                  base::quote(value));
+    if (bool* gate = gate_of(gates, name); gate != nullptr) {
+      *gate = value == "true";
+      continue;
+    }
+    bool is_known = false;
+    for (const std::string_view other : kOtherGates) is_known |= other == name;
+    if (!is_known)
+      return Error::invalid_input("there is no feature gate " + std::string(name) + base::did_you_mean(name, kGates));
+  }
+  return Ok{};
+}
+
+Done validate(const ManagerOptions& options) {
+  std::set<std::string_view> seen;
+  for (const std::string_view entry : options.controllers) {
+    if (entry == "*") continue;
+    const std::string_view name = entry.starts_with("+") || entry.starts_with("-") ? entry.substr(1) : entry;
+    if (!seen.insert(name).second)
+      return Error::invalid_input("--controllers names " + std::string(name) +
+                                  " twice: a controller cannot have both prefixes");
+  }
+  for (const auto& [flag, count] : {std::pair("--worker-threads", options.workers_job),
+                                    std::pair("--worker-threads-for-podgroup", options.workers_podgroup),
+                                    std::pair("--worker-threads-for-queue", options.workers_queue),
+                                    std::pair("--worker-threads-for-gc", options.workers_gc)}) {
+    if (count < 1 || count > 1000)
+      return Error::invalid_input(std::string(flag) + " is " + std::to_string(count) + ": give 1 to 1000");
+  }
+  if (options.scheduler_names.empty()) return Error::invalid_input("--scheduler-name is empty: give at least one");
+  return Ok{};
+}
+
+bool is_selected(const std::vector<std::string>& list, std::string_view controller) {
+  if (list.empty()) return true;
+  bool has_star = false;
+  for (const std::string_view entry : list) {
+    if (entry == controller || (entry.starts_with("+") && entry.substr(1) == controller)) return true;
+    if (entry.starts_with("-") && entry.substr(1) == controller) return false;
+    has_star |= entry == "*";
+  }
+  return has_star;
+}
+
+}  // namespace basalt::controllers

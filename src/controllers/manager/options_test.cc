@@ -1,0 +1,55 @@
+#include "controllers/manager/options.h"
+
+#include <gtest/gtest.h>
+
+namespace basalt::controllers {
+namespace {
+
+TEST(ManagerOptions, TheFirstEntryThatNamesAControllerDecides) {
+  struct Case {
+    std::vector<std::string> list;
+    bool job;
+    bool sharding;
+  };
+  const Case cases[] = {
+      {{}, true, true},
+      {{"*", "-sharding-controller"}, true, false},
+      {{"*"}, true, true},
+      {{"-job-controller", "*"}, false, true},
+      {{"job-controller"}, true, false},
+      {{"+sharding-controller"}, false, true},
+      {{"*", " -job-controller"}, true, true},  // nothing is trimmed
+      {{"-job-controller", "job-controller"}, false, false},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(is_selected(c.list, "job-controller"), c.job);
+    EXPECT_EQ(is_selected(c.list, "sharding-controller"), c.sharding);
+  }
+}
+
+TEST(ManagerOptions, AControllerIsNamedOnce) {
+  ManagerOptions options;
+  EXPECT_TRUE(validate(options).ok());
+  options.controllers = {"*", "*", "job-controller", "-job-controller"};
+  const Done done = validate(options);
+  ASSERT_FALSE(done.ok());
+  EXPECT_NE(done.error().message.find("job-controller twice"), std::string::npos);
+  options.controllers = {"*"};
+  options.workers_job = 0;
+  EXPECT_FALSE(validate(options).ok());
+}
+
+TEST(ManagerOptions, FeatureGates) {
+  FeatureGates gates;
+  EXPECT_TRUE(set_feature_gates(gates, "WorkLoadSupport=false,CSIStorage=true,AllAlpha=false").ok());
+  EXPECT_FALSE(gates.workload_support);
+  EXPECT_TRUE(gates.queue_command_sync);
+  const Done unknown = set_feature_gates(gates, "WorkloadSupport=false");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.error().message.find("WorkLoadSupport"), std::string::npos);
+  EXPECT_FALSE(set_feature_gates(gates, "PriorityClass=perhaps").ok());
+  EXPECT_FALSE(set_feature_gates(gates, "PriorityClass").ok());
+}
+
+}  // namespace
+}  // namespace basalt::controllers

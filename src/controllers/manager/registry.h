@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "controllers/common/controller.h"
+#include "controllers/manager/options.h"
+
+namespace basalt::controllers {
+
+// One controller that this program has.
+struct RegisteredController {
+  std::string_view name;  // as --controllers knows it
+  std::unique_ptr<Controller> (*make)(ControllerContext& context, const ManagerOptions& options);
+};
+
+[[nodiscard]] std::span<const RegisteredController> registered_controllers();
+
+}  // namespace basalt::controllers

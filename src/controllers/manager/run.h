@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "controllers/manager/options.h"
+#include "kube/client.h"
+#include "kube/leader_election.h"
+#include "kube/metrics.h"
+#include "rt/runtime.h"
+#include "rt/stop.h"
+
+namespace basalt::controllers {
+
+struct RunOptions {
+  ManagerOptions manager;
+  bool leader_elect = true;
+  kube::LeaderElectionOptions election;
+  std::string host;  // of the identity; the machine's name
+};
+
+// Runs the controllers until `stop` is requested (success; the lease is released) or the leadership is lost (an error:
+// the caller ends the process). Blocks. `elections` is the client of the lease, apart from the controllers' own, so
+// that a full pool does not cost the leadership.
+[[nodiscard]] Done run_controllers(rt::Runtime& runtime, kube::Client& client, kube::Client& elections, Logger log,
+                                   kube::Metrics& metrics, const RunOptions& options, const rt::StopToken& stop);
+
+}  // namespace basalt::controllers
