@@ -3,6 +3,7 @@
 #include <array>
 #include <ostream>
 
+#include "cli/controllers.h"
 #include "cli/up.h"
 
 namespace basalt::cli {
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::array kCommands = {
     Command{"up", "start a cluster in this process (so far: its API server)", &run_up},
+    Command{"controllers", "run the controllers against a Kubernetes API server", &run_controllers},
     Command{"version", "print the version", &run_version},
 };
 

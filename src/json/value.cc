@@ -9,6 +9,8 @@
 namespace basalt::json {
 namespace {
 
+constexpr std::size_t kScanMax = 24;
+
 template <class Members>
 auto lower_bound(Members& members, std::string_view key) {
   return std::lower_bound(members.begin(), members.end(), key,
@@ -169,6 +171,14 @@ Object::Object(std::initializer_list<std::pair<std::string_view, Value>> members
 }
 
 const Value* Object::find(std::string_view key) const {
+  // Objects are mostly small: comparing lengths and first letters in a row beats bisecting with whole comparisons.
+  if (members_.size() <= kScanMax && !key.empty()) {
+    const char first = key.front();
+    for (const Member& member : members_) {
+      if (member.key.size() == key.size() && member.key.front() == first && member.key == key) return &member.value;
+    }
+    return nullptr;
+  }
   const auto at = lower_bound(members_, key);
   return at != members_.end() && at->key == key ? &at->value : nullptr;
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apiserver/proto/field_shapes.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/metadata.h"
 #include "apiserver/registry/object_text.h"
@@ -71,6 +72,13 @@ Done prune_unknown(const ResourceType& type, const kube::Request& request, json:
   std::vector<std::string> unknown;
   const bool strict = request.field_validation == "Strict";
   const bool wants_unknown = strict || request.field_validation == "Warn";
+  const proto::MessageFact* shape =
+      type.crd_name.empty() ? proto::message_of_kind(type.api_version(), type.kind) : nullptr;
+  if (shape != nullptr) {
+    if (Done fits = proto::fit_to_message(*shape, object, wants_unknown ? &unknown : nullptr); !fits.ok())
+      return bad_request(type.kind + " in version \"" + type.version + "\" cannot be handled as a " + type.kind + ": " +
+                         fits.error().message);
+  }
   type.strategy->prune(object, wants_unknown ? &unknown : nullptr);
   if (strict && !unknown.empty()) {
     std::string message = "strict decoding error: ";

@@ -1,0 +1,201 @@
+#include "cli/controllers.h"
+
+#include <fstream>
+#include <memory>
+#include <ostream>
+#include <sstream>
+#include <utility>
+
+#include "cli/cli.h"
+#include "cli/go_flags.h"
+#include "cli/roles.h"
+#include "controllers/manager/run.h"
+#include "kube/health_server.h"
+#include "kube/metrics.h"
+#include "rt/real_runtime.h"
+#include "rt/signals.h"
+
+namespace basalt::cli {
+namespace {
+
+struct ControllersFlags {
+  RoleFlags role;
+  controllers::RunOptions run;
+  bool enable_healthz = false;
+  std::string healthz_address = ":11251";
+  bool enable_metrics = false;
+  std::string metrics_address = ":8081";
+  std::string ca_file;
+  std::string certificate_file;
+  std::string key_file;
+  std::string lock_object_namespace;
+  std::string lock_type = "leases";
+  std::string missing_claim = "wait";
+  api::Duration lease_duration{std::chrono::seconds(15)};
+  api::Duration renew_deadline{std::chrono::seconds(10)};
+  api::Duration retry_period{std::chrono::seconds(2)};
+  std::int64_t max_requeue = 15;
+};
+
+void add_flags(GoFlags& flags, ControllersFlags& target) {
+  controllers::ManagerOptions& manager = target.run.manager;
+  flags.section("Controllers");
+  flags.comma_list("controllers", manager.controllers, "which controllers run: *, NAME, -NAME");
+  flags.number("worker-threads", manager.workers_job, "threads of the job controller");
+  flags.number("worker-threads-for-cronjob", manager.workers_cronjob, "threads of the cron job controller");
+  flags.number("worker-threads-for-podgroup", manager.workers_podgroup, "threads of the pod group controller");
+  flags.number("worker-threads-for-queue", manager.workers_queue, "threads of the queue controller");
+  flags.number("worker-threads-for-gc", manager.workers_gc, "threads of the collector of finished jobs");
+  flags.repeated("scheduler-name", manager.scheduler_names, "schedulers whose pods are ours (repeatable)", "NAME");
+  flags.truth("inherit-owner-annotations", manager.inherit_owner_annotations,
+              "pod groups of plain pods take over annotations of the pod's owner");
+  flags.choice("missing-claim", target.missing_claim, {"wait", "emptyDir"},
+               "what a job does whose volume claim does not exist");
+  flags.custom("feature-gates", "switches, such as WorkLoadSupport=false", "NAME=BOOL,...",
+               [&manager](std::string_view value) { return controllers::set_feature_gates(manager.gates, value); });
+  flags.number("max-requeue-num", target.max_requeue, "accepted; work that fails is tried again for ever");
+  flags.hide("max-requeue-num");
+  flags.section("Leader election");
+  kube::LeaderElectionOptions& election = target.run.election;
+  flags.truth("leader-elect", target.run.leader_elect, "act only while holding the lease");
+  flags.duration("leader-elect-lease-duration", target.lease_duration, "how long others wait for a silent leader");
+  flags.duration("leader-elect-renew-deadline", target.renew_deadline, "how long a leader tries to renew");
+  flags.duration("leader-elect-retry-period", target.retry_period, "time between two tries");
+  flags.text("leader-elect-resource-name", election.name, "name of the lease", "NAME");
+  flags.text("leader-elect-resource-namespace", election.ns, "namespace of the lease", "NAMESPACE");
+  flags.text("leader-elect-resource-lock", target.lock_type, "kind of the lock: leases", "KIND");
+  flags.hide("leader-elect-resource-lock");
+  flags.text("lock-object-namespace", target.lock_object_namespace, "older name of the flag above", "NAMESPACE");
+  flags.hide("lock-object-namespace");
+  flags.section("Health and metrics");
+  flags.truth("enable-healthz", target.enable_healthz, "serve /healthz, /livez and /readyz");
+  flags.text("healthz-address", target.healthz_address, "where", "[ADDRESS]:PORT");
+  flags.truth("enable-metrics", target.enable_metrics, "serve /metrics");
+  flags.text("listen-address", target.metrics_address, "where", "[ADDRESS]:PORT");
+  flags.text("ca-cert-file", target.ca_file, "with the two below: the health server speaks TLS", "FILE");
+  flags.text("tls-cert-file", target.certificate_file, "its certificate", "FILE");
+  flags.text("tls-private-key-file", target.key_file, "its key", "FILE");
+  // Of the sharding controller, which has a configuration of its own.
+  for (const std::string_view name :
+       {"scheduler-configs", "shard-sync-period", "sharding-configmap", "sharding-configmap-namespace"})
+    flags.ignored(name, true);
+  flags.ignored("enable-node-event-trigger", false);
+  add_role_flags(flags, target.role);
+}
+
+// Moves what the flags say to where it is used; all problems at once.
+Done settle(ControllersFlags& flags) {
+  std::string problems;
+  const auto collect = [&problems](const Done& done) {
+    if (!done.ok()) problems += (problems.empty() ? "" : "; ") + done.error().message;
+  };
+  kube::LeaderElectionOptions& election = flags.run.election;
+  election.lease_duration = flags.lease_duration.value;
+  election.renew_deadline = flags.renew_deadline.value;
+  election.retry_period = flags.retry_period.value;
+  if (!flags.lock_object_namespace.empty()) election.ns = flags.lock_object_namespace;
+  flags.run.host = host_name();
+  if (flags.missing_claim == "emptyDir") flags.run.manager.missing_claim = controllers::MissingClaim::EmptyDir;
+  collect(controllers::validate(flags.run.manager));
+  if (flags.run.leader_elect) {
+    kube::LeaderElectionOptions checked = election;
+    checked.identity = flags.run.host;
+    collect(kube::validate(checked));
+    if (flags.lock_type != "leases")
+      collect(
+          Error::invalid_input("--leader-elect-resource-lock is " + flags.lock_type + ": only leases is supported"));
+  }
+  if (!problems.empty()) return Error::invalid_input(problems);
+  return Ok{};
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return Error::make(Reason::NotFound, "the file " + path + " cannot be read");
+  return text.str();
+}
+
+Result<std::optional<net::TlsServerOptions>> health_tls(const ControllersFlags& flags) {
+  if (flags.ca_file.empty() || flags.certificate_file.empty() || flags.key_file.empty())
+    return std::optional<net::TlsServerOptions>();
+  net::TlsServerOptions tls;
+  BASALT_TRY(tls.certificate_pem, read_file(flags.certificate_file));
+  BASALT_TRY(tls.key_pem, read_file(flags.key_file));
+  BASALT_TRY(tls.client_ca_pem, read_file(flags.ca_file));
+  return std::optional(std::move(tls));
+}
+
+// The servers that run whether we lead or not.
+class SideServers {
+ public:
+  ~SideServers() {
+    if (health_) health_->stop();
+    if (metrics_) metrics_->stop();
+  }
+  Done start(rt::Runtime& runtime, const Logger& log, const ControllersFlags& flags, kube::Metrics& metrics) {
+    if (flags.enable_healthz) {
+      BASALT_TRY(const BindAddress where, parse_bind_address("--healthz-address", flags.healthz_address));
+      kube::HealthServerOptions options;
+      options.address = where.address;
+      options.port = where.port;
+      BASALT_TRY(options.tls, health_tls(flags));
+      BASALT_TRY(health_, kube::HealthServer::start(runtime, log, std::move(options), {}));
+    }
+    if (flags.enable_metrics) {
+      BASALT_TRY(const BindAddress where, parse_bind_address("--listen-address", flags.metrics_address));
+      kube::HealthServerOptions options;
+      options.address = where.address;
+      options.port = where.port;
+      options.serve_health = false;
+      options.metrics = &metrics;
+      BASALT_TRY(metrics_, kube::HealthServer::start(runtime, log, std::move(options), {}));
+    }
+    return Ok{};
+  }
+
+ private:
+  std::unique_ptr<kube::HealthServer> health_;
+  std::unique_ptr<kube::HealthServer> metrics_;
+};
+
+int fail(Invocation& invocation, const Error& error) {
+  invocation.err << invocation.program << ": " << error.message << "\n";
+  return kExitFailed;
+}
+
+int serve(Invocation& invocation, const ControllersFlags& flags) {
+  rt::block_stop_signals();
+  const auto runtime = rt::make_real_runtime();
+  const Logger log = make_role_logger(flags.role);
+  kube::Metrics metrics;
+  SideServers servers;
+  if (Done started = servers.start(*runtime, log, flags, metrics); !started.ok())
+    return fail(invocation, started.error());
+  auto client = connect_role(*runtime, log, flags.role, "vc-controller-manager", &metrics);
+  if (!client.ok()) return fail(invocation, client.error());
+  auto elections = connect_role(*runtime, log, flags.role, "vc-controller-manager", nullptr);
+  if (!elections.ok()) return fail(invocation, elections.error());
+  return run_until_signal(*runtime, [&](const rt::StopToken& stop) {
+    const Done ended = controllers::run_controllers(*runtime, **client, **elections, log, metrics, flags.run, stop);
+    return ended.ok() ? kExitOk : fail(invocation, ended.error());
+  });
+}
+
+}  // namespace
+
+int run_controllers(Invocation& invocation) {
+  ControllersFlags target;
+  GoFlags flags(invocation.program, "Runs the controllers of Volcano's API against a Kubernetes API server.");
+  add_flags(flags, target);
+  if (const auto code = flags.parse_or_exit(invocation.arguments, invocation.out, invocation.err)) return *code;
+  if (target.role.print_version) {
+    print_role_version(invocation.out);
+    return kExitOk;
+  }
+  if (Done settled = settle(target); !settled.ok()) return fail(invocation, settled.error());
+  return serve(invocation, target);
+}
+
+}  // namespace basalt::cli

@@ -1,0 +1,110 @@
+#include "cli/roles.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <ostream>
+#include <utility>
+
+#include "base/strings.h"
+#include "rt/signals.h"
+
+namespace basalt::cli {
+namespace {
+
+// klog's verbosity 4 is what the stock manifests give; it means "info" there and debug lines begin above it.
+constexpr std::int64_t kDebugVerbosity = 5;
+
+}  // namespace
+
+void add_role_flags(GoFlags& flags, RoleFlags& target) {
+  flags.section("Connection");
+  flags.text("kubeconfig", target.kubeconfig, "kubeconfig file; without it and --master, the pod's service account",
+             "FILE");
+  flags.text("master", target.master, "address of the API server; replaces the one in the kubeconfig", "URL");
+  flags.fraction("kube-api-qps", target.calls_per_second, "calls a second to the API server");
+  flags.number("kube-api-burst", target.burst, "calls at once before that limit counts");
+  flags.section("Logs");
+  flags.number("v", target.verbosity, "verbosity: from 5 on debug lines are written", 'v');
+  flags.choice("log-format", target.log_format, {"text", "json"}, "form of the log lines");
+  flags.truth("version", target.print_version, "print the version and exit");
+  for (const std::string_view name : {"logtostderr", "alsologtostderr", "add_dir_header", "skip_headers",
+                                      "skip_log_headers", "one_output", "legacy_stderr_threshold_behavior"})
+    flags.ignored(name, false);
+  for (const std::string_view name : {"stderrthreshold", "vmodule", "log_dir", "log_file", "log_file_max_size",
+                                      "log_backtrace_at", "alsologtostderrthreshold", "log-flush-frequency"})
+    flags.ignored(name, true);
+}
+
+Logger make_role_logger(const RoleFlags& flags) {
+  const LogFormat format = flags.log_format == "json" ? LogFormat::Json : LogFormat::Text;
+  return Logger(make_stderr_sink(format), flags.verbosity >= kDebugVerbosity ? LogLevel::Debug : LogLevel::Info);
+}
+
+Result<std::unique_ptr<kube::RestClient>> connect_role(rt::Runtime& runtime, const Logger& log, const RoleFlags& flags,
+                                                       std::string_view user_agent, kube::Metrics* metrics) {
+  kube::ConfigOverrides overrides;
+  overrides.kubeconfig = flags.kubeconfig;
+  overrides.server = flags.master;
+  BASALT_TRY(const kube::ClientConfig config,
+             kube::load_manager_config(overrides, kube::ConfigEnvironment::of_process()));
+  kube::RestClientOptions options;
+  options.user_agent = kube::default_user_agent(user_agent);
+  options.calls_per_second = flags.calls_per_second;
+  options.burst = flags.burst;
+  options.metrics = metrics;
+  return kube::make_rest_client(runtime, log, config, options);
+}
+
+int run_until_signal(rt::Runtime& runtime, const std::function<int(const rt::StopToken& stop)>& body) {
+  rt::StopSource source(runtime);
+  std::atomic<bool> is_over{false};
+  rt::Thread signals(runtime, "signals", [&] {
+    rt::wait_for_stop_signal();
+    if (is_over.load()) return;
+    source.request_stop();
+    rt::wait_for_stop_signal();
+    if (!is_over.load()) std::_Exit(1);
+  });
+  const int code = body(source.token());
+  // Wakes the thread that waits for signals: once if none came, and not at all if it waits for the second.
+  is_over.store(true);
+  ::kill(::getpid(), SIGTERM);
+  signals.join();
+  return code;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+Result<BindAddress> parse_bind_address(std::string_view flag, std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const auto port = colon == std::string_view::npos ? std::nullopt : base::parse_uint64(text.substr(colon + 1));
+  if (!port || *port > 65535)
+    return Error::invalid_input("the value " + base::quote(text) + " of " + std::string(flag) +
+                                " is wrong: it takes [ADDRESS]:PORT, such as :8081");
+  std::string_view address = text.substr(0, colon);
+  if (address.starts_with("[") && address.ends_with("]")) address = address.substr(1, address.size() - 2);
+  return BindAddress{address.empty() ? "0.0.0.0" : std::string(address), static_cast<std::uint16_t>(*port)};
+}
+
+void print_role_version(std::ostream& out) {
+  out << "API Version: v1alpha1\nVersion: " << version() << "\nGit SHA: not recorded\nBuilt At: not recorded\n"
+      << "Compiler Version: " << __VERSION__ << "\nOS/Arch: linux/"
+#if defined(__x86_64__)
+      << "amd64"
+#elif defined(__aarch64__)
+      << "arm64"
+#else
+      << "other"
+#endif
+      << "\n";
+}
+
+}  // namespace basalt::cli
