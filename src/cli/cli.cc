@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/strings.h"
+#include "cli/client/command.h"
 #include "cli/commands.h"
 
 namespace basalt::cli {
@@ -20,6 +21,8 @@ constexpr Alias kAliases[] = {
     {"vc-controller-manager", "controllers"},
     {"vc-webhook-manager", "webhooks"},
 };
+
+constexpr std::size_t kSuggestionDistance = 2;  // as vcctl
 
 std::string_view base_name(std::string_view path) {
   const auto slash = path.rfind('/');
@@ -39,6 +42,16 @@ void print_help(std::ostream& out, std::string_view program) {
 }
 
 int unknown_command(std::ostream& err, std::string_view program, std::string_view name) {
+  if (manner_of(program) == Manner::Vcctl) {
+    err << "Error: unknown command \"" << name << "\" for \"" << program << "\"\n";
+    std::string matches;
+    for (const Command& command : commands()) {
+      if (base::edit_distance(name, command.name, kSuggestionDistance) <= kSuggestionDistance)
+        matches += "\t" + std::string(command.name) + "\n";
+    }
+    if (!matches.empty()) err << "\nDid you mean this?\n" << matches;
+    return kExitVcctlUsage;
+  }
   err << program << ": there is no command '" << name << "'.";
   std::vector<std::string_view> names;
   for (const Command& command : commands()) names.push_back(command.name);
@@ -80,9 +93,14 @@ int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostre
       return run_role(program, alias.command, {arguments.begin() + 1, arguments.end()}, out, err);
     }
   }
+  if (const Command* command = find_stand_alone_command(called); command != nullptr) {
+    Invocation invocation{std::string(called), {arguments.begin() + 1, arguments.end()}, out, err};
+    return command->run(invocation);
+  }
   if (arguments.size() < 2) {
-    print_help(err, program);
-    return kExitUsage;
+    const bool is_asked = manner_of(program) == Manner::Vcctl;
+    print_help(is_asked ? out : err, program);
+    return is_asked ? kExitOk : kExitUsage;
   }
   const std::string& first = arguments[1];
   if (first == "--help" || first == "-h" || first == "help") {

@@ -25,6 +25,8 @@ struct Command {
 
 [[nodiscard]] std::span<const Command> commands();
 [[nodiscard]] const Command* find_command(std::string_view name);
+// Programs of one command that this one stands in for when it is called by their names: vsub, vjobs, ...
+[[nodiscard]] const Command* find_stand_alone_command(std::string_view name);
 [[nodiscard]] std::string_view version();
 
 int run_version(Invocation& invocation);

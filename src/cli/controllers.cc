@@ -2,9 +2,11 @@
 
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "cli/cli.h"
 #include "cli/go_flags.h"
@@ -34,7 +36,6 @@ struct ControllersFlags {
   api::Duration lease_duration{std::chrono::seconds(15)};
   api::Duration renew_deadline{std::chrono::seconds(10)};
   api::Duration retry_period{std::chrono::seconds(2)};
-  std::int64_t max_requeue = 15;
 };
 
 void add_flags(GoFlags& flags, ControllersFlags& target) {
@@ -53,8 +54,8 @@ void add_flags(GoFlags& flags, ControllersFlags& target) {
                "what a job does whose volume claim does not exist");
   flags.custom("feature-gates", "switches, such as WorkLoadSupport=false", "NAME=BOOL,...",
                [&manager](std::string_view value) { return controllers::set_feature_gates(manager.gates, value); });
-  flags.number("max-requeue-num", target.max_requeue, "accepted; work that fails is tried again for ever");
-  flags.hide("max-requeue-num");
+  flags.number("max-requeue-num", manager.requeues_max,
+               "how long a command to a queue waits for its parent: 5 ms, doubled so often; negative: for ever");
   flags.section("Leader election");
   kube::LeaderElectionOptions& election = target.run.election;
   flags.truth("leader-elect", target.run.leader_elect, "act only while holding the lease");
@@ -134,24 +135,28 @@ class SideServers {
     if (health_) health_->stop();
     if (metrics_) metrics_->stop();
   }
-  Done start(rt::Runtime& runtime, const Logger& log, const ControllersFlags& flags, kube::Metrics& metrics) {
-    if (flags.enable_healthz) {
-      BASALT_TRY(const BindAddress where, parse_bind_address("--healthz-address", flags.healthz_address));
-      kube::HealthServerOptions options;
-      options.address = where.address;
-      options.port = where.port;
-      BASALT_TRY(options.tls, health_tls(flags));
-      BASALT_TRY(health_, kube::HealthServer::start(runtime, log, std::move(options), {}));
-    }
-    if (flags.enable_metrics) {
-      BASALT_TRY(const BindAddress where, parse_bind_address("--listen-address", flags.metrics_address));
-      kube::HealthServerOptions options;
-      options.address = where.address;
-      options.port = where.port;
-      options.serve_health = false;
-      options.metrics = &metrics;
-      BASALT_TRY(metrics_, kube::HealthServer::start(runtime, log, std::move(options), {}));
-    }
+  Done start_health(rt::Runtime& runtime, const Logger& log, const ControllersFlags& flags,
+                    std::optional<net::TlsServerOptions> tls, const controllers::RunHealth& health) {
+    if (!flags.enable_healthz) return Ok{};
+    BASALT_TRY(const BindAddress where, parse_bind_address("--healthz-address", flags.healthz_address));
+    kube::HealthServerOptions options;
+    options.address = where.address;
+    options.port = where.port;
+    options.tls = std::move(tls);
+    std::vector<kube::HealthCheck> checks;
+    checks.push_back({.name = "caches-filled", .ask = [&health] { return health.ready(); }});
+    BASALT_TRY(health_, kube::HealthServer::start(runtime, log, std::move(options), std::move(checks)));
+    return Ok{};
+  }
+  Done start_metrics(rt::Runtime& runtime, const Logger& log, const ControllersFlags& flags, kube::Metrics& metrics) {
+    if (!flags.enable_metrics) return Ok{};
+    BASALT_TRY(const BindAddress where, parse_bind_address("--listen-address", flags.metrics_address));
+    kube::HealthServerOptions options;
+    options.address = where.address;
+    options.port = where.port;
+    options.serve_health = false;
+    options.metrics = &metrics;
+    BASALT_TRY(metrics_, kube::HealthServer::start(runtime, log, std::move(options), {}));
     return Ok{};
   }
 
@@ -160,23 +165,32 @@ class SideServers {
   std::unique_ptr<kube::HealthServer> metrics_;
 };
 
-int fail(Invocation& invocation, const Error& error) {
+// What the program that this one replaces ends with if its metrics cannot be served.
+constexpr int kExitNoMetrics = 255;
+
+int fail(Invocation& invocation, const Error& error, int code = kExitFailed) {
   invocation.err << invocation.program << ": " << error.message << "\n";
-  return kExitFailed;
+  return code;
 }
 
-int serve(Invocation& invocation, const ControllersFlags& flags) {
+int serve(Invocation& invocation, ControllersFlags& flags) {
   rt::block_stop_signals();
   const auto runtime = rt::make_real_runtime();
   const Logger log = make_role_logger(flags.role);
   kube::Metrics metrics;
-  SideServers servers;
-  if (Done started = servers.start(*runtime, log, flags, metrics); !started.ok())
-    return fail(invocation, started.error());
+  controllers::RunHealth health;
+  flags.run.health = &health;
+  auto tls = health_tls(flags);
+  if (!tls.ok()) return fail(invocation, tls.error());
   auto client = connect_role(*runtime, log, flags.role, "vc-controller-manager", &metrics);
   if (!client.ok()) return fail(invocation, client.error());
   auto elections = connect_role(*runtime, log, flags.role, "vc-controller-manager", nullptr);
   if (!elections.ok()) return fail(invocation, elections.error());
+  SideServers servers;
+  if (Done started = servers.start_health(*runtime, log, flags, std::move(*tls), health); !started.ok())
+    return fail(invocation, started.error());
+  if (Done started = servers.start_metrics(*runtime, log, flags, metrics); !started.ok())
+    return fail(invocation, started.error(), kExitNoMetrics);
   return run_until_signal(*runtime, [&](const rt::StopToken& stop) {
     const Done ended = controllers::run_controllers(*runtime, **client, **elections, log, metrics, flags.run, stop);
     return ended.ok() ? kExitOk : fail(invocation, ended.error());

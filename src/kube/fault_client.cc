@@ -31,6 +31,7 @@ struct FaultClient::State {
   struct Admission {
     std::optional<Error> refusal;
     bool crash_after_effect = false;
+    std::optional<Error> lost_reply;  // carried out, but answered with this
     rt::Duration delay{};
   };
   // Every call passes here once: numbers it, writes it down, decides whether it is the one that the process dies at.
@@ -62,6 +63,20 @@ struct FaultClient::State {
   std::uint64_t faults BASALT_GUARDED_BY(mutex) = 0;
   std::map<CallPoint, std::uint64_t> by_point BASALT_GUARDED_BY(mutex);
   std::vector<std::string> log BASALT_GUARDED_BY(mutex);
+  struct PlannedFailure {
+    std::uint64_t call = 0;
+    Error error;
+    CrashPoint point = CrashPoint::BeforeEffect;
+  };
+  std::optional<PlannedFailure> planned_failure BASALT_GUARDED_BY(mutex);
+  struct PlannedStrike {
+    std::uint64_t event = 0;
+    EventFault fault = EventFault::Broken;
+    rt::Duration late{};
+  };
+  std::optional<PlannedStrike> planned_strike BASALT_GUARDED_BY(mutex);
+  bool has_struck BASALT_GUARDED_BY(mutex) = false;
+  std::uint64_t events BASALT_GUARDED_BY(mutex) = 0;
   // Earlier answers to lists, for stale reads, by what was asked.
   std::map<std::string, std::deque<ListPage>> old_lists BASALT_GUARDED_BY(mutex);
 };
@@ -96,6 +111,13 @@ FaultClient::State::Admission FaultClient::State::admit(std::string_view verb, c
         static_cast<rt::Duration::rep>(runtime.random_below(static_cast<std::uint64_t>(plan.delay_max.count()) + 1)));
   }
   if (away) admission.refusal = away_error();
+  if (planned_failure && planned_failure->call == calls) {
+    const PlannedFailure failure = *std::exchange(planned_failure, std::nullopt);
+    if (failure.error.is(Reason::Conflict) && verb != to_string(Verb::Update) && verb != to_string(Verb::Patch))
+      return admission;
+    has_struck = true;
+    (failure.point == CrashPoint::AfterEffect ? admission.lost_reply : admission.refusal) = failure.error;
+  }
   return admission;
 }
 
@@ -123,7 +145,10 @@ class FaultClient::Stream final : public WatchStream {
     {
       const rt::MutexLock lock(state_->mutex);
       const FaultPlan plan = state_->plan;
-      if (state_->strikes(plan.watch_broken)) {
+      delay = planned_strike(**next);
+      if (broken_) {
+        // By plan.
+      } else if (state_->strikes(plan.watch_broken)) {
         broken_ = Error::make(Reason::ConnectionLost, "the watch broke (injected)");
       } else if (state_->strikes(plan.watch_expired)) {
         broken_ = Error::make(Reason::Expired, "the resource version is too old (injected)");
@@ -131,7 +156,7 @@ class FaultClient::Stream final : public WatchStream {
         again_.push_back(recent_[state_->runtime.random_below(recent_.size())]);
       }
       if (plan.event_delay_max > rt::Duration::zero()) {
-        delay = rt::Duration(static_cast<rt::Duration::rep>(
+        delay += rt::Duration(static_cast<rt::Duration::rep>(
             state_->runtime.random_below(static_cast<std::uint64_t>(plan.event_delay_max.count()) + 1)));
       }
     }
@@ -150,6 +175,30 @@ class FaultClient::Stream final : public WatchStream {
   void cancel() override { inner_->cancel(); }
 
  private:
+  // The one fault of strike_event(), if this is its event. Returns how much later the event comes.
+  rt::Duration planned_strike(const WatchEvent& event) BASALT_REQUIRES(state_->mutex) {
+    if (event.type == WatchEventType::Bookmark) return {};
+    ++state_->events;
+    if (!state_->planned_strike || state_->planned_strike->event != state_->events) return {};
+    const State::PlannedStrike strike = *std::exchange(state_->planned_strike, std::nullopt);
+    state_->has_struck = true;
+    switch (strike.fault) {
+      case EventFault::Broken:
+        broken_ = Error::make(Reason::ConnectionLost, "the watch broke (injected)");
+        return {};
+      case EventFault::Expired:
+        broken_ = Error::make(Reason::Expired, "the resource version is too old (injected)");
+        return {};
+      case EventFault::Repeated:
+        again_.push_back(event);
+        if (!recent_.empty()) again_.push_back(recent_.front());
+        return {};
+      case EventFault::Late:
+        break;
+    }
+    return strike.late;
+  }
+
   std::optional<Error> check() {
     if (broken_) return broken_;
     const rt::MutexLock lock(state_->mutex);
@@ -221,6 +270,7 @@ Result<Response> FaultClient::call(const Request& request, const rt::StopToken& 
     state.break_streams();
     return crashed_error();
   }
+  if (admission.lost_reply) return *admission.lost_reply;
   if (lose_reply && response.ok()) return lost;
   return response;
 }
@@ -260,6 +310,7 @@ Result<ListPage> FaultClient::list(const ListRequest& request, const rt::StopTok
     state.break_streams();
     return crashed_error();
   }
+  if (admission.lost_reply) return *admission.lost_reply;
   const rt::MutexLock lock(state.mutex);
   if (page.ok() && state.plan.stale_lists_max > 0 && request.continue_token.empty() && page->continue_token.empty()) {
     auto& pages = state.old_lists[what];
@@ -280,6 +331,7 @@ Result<std::unique_ptr<WatchStream>> FaultClient::watch(const WatchRequest& requ
     return crashed_error();
   }
   if (admission.refusal) return *admission.refusal;
+  if (admission.lost_reply) return *admission.lost_reply;
   {
     const rt::MutexLock lock(state.mutex);
     if (state.strikes(state.plan.watch_refused)) {
@@ -335,6 +387,26 @@ void FaultClient::crash_after(std::uint64_t calls, CrashPoint point) {
 bool FaultClient::crashed() const {
   const rt::MutexLock lock(state_->mutex);
   return state_->has_crashed;
+}
+
+void FaultClient::fail_call(std::uint64_t call, Error error, CrashPoint point) {
+  const rt::MutexLock lock(state_->mutex);
+  state_->planned_failure = State::PlannedFailure{call, std::move(error), point};
+}
+
+void FaultClient::strike_event(std::uint64_t event, EventFault fault, rt::Duration late) {
+  const rt::MutexLock lock(state_->mutex);
+  state_->planned_strike = State::PlannedStrike{event, fault, late};
+}
+
+bool FaultClient::struck() const {
+  const rt::MutexLock lock(state_->mutex);
+  return state_->has_struck;
+}
+
+std::uint64_t FaultClient::events() const {
+  const rt::MutexLock lock(state_->mutex);
+  return state_->events;
 }
 
 std::uint64_t FaultClient::calls() const {

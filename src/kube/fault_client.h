@@ -60,6 +60,19 @@ class FaultClient : public Client {
   enum class CrashPoint : std::uint8_t { BeforeEffect, AfterEffect };
   void crash_after(std::uint64_t calls, CrashPoint point);
   [[nodiscard]] bool crashed() const;
+  // One fault at one place, so that a test can go through all places. Call number `call` is answered with this error,
+  // once; with AfterEffect it is carried out first. A Conflict strikes only an update or a patch.
+  void fail_call(std::uint64_t call, Error error, CrashPoint point = CrashPoint::BeforeEffect);
+  // What befalls watch event number `event` (1 = the first over all watches; bookmarks do not count), once.
+  enum class EventFault : std::uint8_t {
+    Broken,    // the stream breaks; this event and those after it are lost to it
+    Expired,   // it breaks and cannot be continued: 410
+    Repeated,  // the event comes twice, and the oldest of the last ones once more after it
+    Late       // it and all after it come `late` later than they could
+  };
+  void strike_event(std::uint64_t event, EventFault fault, rt::Duration late = std::chrono::seconds(3));
+  [[nodiscard]] bool struck() const;  // fail_call() or strike_event() has had its effect
+  [[nodiscard]] std::uint64_t events() const;
 
   struct CallPoint {
     std::string verb;  // Get, Create, ..., List, Watch

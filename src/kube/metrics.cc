@@ -115,6 +115,20 @@ Histogram Metrics::histogram(std::string_view name, std::string_view help, const
   return Histogram(guarded([&] { return &found->second->Add(to_map(labels), bounds); }));
 }
 
+void Metrics::remove_counter(std::string_view name, const MetricLabels& labels) {
+  const rt::MutexLock lock(state_->mutex);
+  const auto found = state_->counters.find(name);
+  if (found == state_->counters.end() || !found->second->Has(to_map(labels))) return;
+  found->second->Remove(&found->second->Add(to_map(labels)));
+}
+
+void Metrics::remove_gauge(std::string_view name, const MetricLabels& labels) {
+  const rt::MutexLock lock(state_->mutex);
+  const auto found = state_->gauges.find(name);
+  if (found == state_->gauges.end() || !found->second->Has(to_map(labels))) return;
+  found->second->Remove(&found->second->Add(to_map(labels)));
+}
+
 std::string Metrics::to_text() const {
   const prometheus::TextSerializer serializer;
   std::ostringstream out;

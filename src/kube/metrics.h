@@ -69,6 +69,10 @@ class Metrics {
   // `bounds` are upper bounds in ascending order; kSecondsBounds suits latencies.
   [[nodiscard]] Histogram histogram(std::string_view name, std::string_view help, const std::vector<double>& bounds,
                                     const MetricLabels& labels = {});
+  // Takes one series away, because what it is about is gone; nothing if there is none. Its handles may not be used any
+  // more: only whoever made them knows that nobody does.
+  void remove_counter(std::string_view name, const MetricLabels& labels);
+  void remove_gauge(std::string_view name, const MetricLabels& labels);
   // Everything in Prometheus' text format, version 0.0.4.
   [[nodiscard]] std::string to_text() const;
 

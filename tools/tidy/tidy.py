@@ -28,11 +28,12 @@ ALLOWED = {
     "node": ["base", "json", "rt", "api", "kube"],
     "scheduler": ["base", "json", "rt", "api", "kube"],
     "webhooks": ["base", "json", "yaml", "rt", "net", "api", "kube"],
+    "admission": ["base", "json", "yaml", "rt", "api", "kube", "crds", "apiserver", "webhooks"],
     "controllers": ["base", "json", "yaml", "rt", "net", "api", "kube"],
     "sim": ["base", "json", "yaml", "rt", "net", "api", "kube", "crds", "apiserver", "federation", "node", "scheduler",
-            "webhooks", "controllers"],
+            "webhooks", "admission", "controllers"],
     "cli": ["base", "json", "yaml", "rt", "net", "api", "kube", "crds", "apiserver", "federation", "node", "scheduler",
-            "webhooks", "controllers"],
+            "webhooks", "admission", "controllers"],
 }
 SOURCE_LINES_MAX = 600
 LINE_LENGTH_MAX = 160

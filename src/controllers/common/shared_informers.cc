@@ -1,5 +1,6 @@
 #include "controllers/common/shared_informers.h"
 
+#include <chrono>
 #include <utility>
 
 #include "api/gen/names.h"
@@ -69,6 +70,8 @@ kube::Informer<T>& SharedInformers::cache(std::unique_ptr<kube::Informer<T>>& sl
     kube::InformerOptions<T> options;
     options.reflector.resource = kube::resource_of<T>();
     options.reflector.metrics = metrics_;
+    // With jitter twice that: after an outage all controllers know again what is going on within ten seconds.
+    options.reflector.backoff_max = std::chrono::seconds(4);
     options.indexes = std::move(indexes);
     slot = std::make_unique<kube::Informer<T>>(runtime_, client_, log_, std::move(options));
     all_.push_back(&slot->core());

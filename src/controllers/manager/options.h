@@ -35,6 +35,9 @@ struct ManagerOptions {
   std::int32_t workers_podgroup = 5;
   std::int32_t workers_queue = 5;
   std::int32_t workers_gc = 1;
+  // How long a command to a queue waits for something that may pass (5 ms, doubled so many times); negative: for ever.
+  // Everything else that fails is tried again for ever.
+  std::int32_t requeues_max = 15;
   std::vector<std::string> scheduler_names{"volcano"};
   std::vector<std::string> controllers{"*", "-sharding-controller"};
   bool inherit_owner_annotations = true;

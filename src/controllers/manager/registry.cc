@@ -1,7 +1,56 @@
 #include "controllers/manager/registry.h"
 
-namespace basalt::controllers {
+#include <array>
 
-std::span<const RegisteredController> registered_controllers() { return {}; }
+#include "controllers/gc/gc_controller.h"
+#include "controllers/job/job_controller.h"
+#include "controllers/podgroup/pod_group_controller.h"
+#include "controllers/queue/queue_controller.h"
+
+namespace basalt::controllers {
+namespace {
+
+std::unique_ptr<Controller> make_queue(ControllerContext& context, const ManagerOptions& options) {
+  queue::QueueControllerOptions own;
+  own.workers = options.workers_queue;
+  own.retries_max = options.requeues_max;
+  own.sync_commands = options.gates.queue_command_sync;
+  own.create_missing_queues = options.ensure_queues;
+  return queue::make_queue_controller(context, std::move(own));
+}
+
+std::unique_ptr<Controller> make_pod_group(ControllerContext& context, const ManagerOptions& options) {
+  podgroup::PodGroupControllerOptions own;
+  own.workers = options.workers_podgroup;
+  own.scheduler_names = options.scheduler_names;
+  own.inherit_owner_annotations = options.inherit_owner_annotations;
+  own.workload_support = options.gates.workload_support;
+  return podgroup::make_pod_group_controller(context, std::move(own));
+}
+
+std::unique_ptr<Controller> make_gc(ControllerContext& context, const ManagerOptions& options) {
+  gc::GcControllerOptions own;
+  own.workers = options.workers_gc;
+  return gc::make_gc_controller(context, own);
+}
+
+std::unique_ptr<Controller> make_job(ControllerContext& context, const ManagerOptions& options) {
+  job::JobControllerOptions own;
+  own.workers = options.workers_job;
+  own.plan.missing_claim =
+      options.missing_claim == MissingClaim::EmptyDir ? job::MissingClaim::EmptyDir : job::MissingClaim::Wait;
+  return job::make_job_controller(context, own);
+}
+
+constexpr std::array kControllers = {
+    RegisteredController{"queue-controller", &make_queue},
+    RegisteredController{"pg-controller", &make_pod_group},
+    RegisteredController{"gc-controller", &make_gc},
+    RegisteredController{"job-controller", &make_job},
+};
+
+}  // namespace
+
+std::span<const RegisteredController> registered_controllers() { return kControllers; }
 
 }  // namespace basalt::controllers

@@ -11,10 +11,27 @@
 namespace basalt::controllers {
 namespace {
 
+// Speaks of a manager for as long as this lives.
+class Followed {
+ public:
+  Followed(RunHealth* health, const ControllerManager& manager) : health_(health) {
+    if (health_ != nullptr) health_->follow(&manager);
+  }
+  ~Followed() {
+    if (health_ != nullptr) health_->follow(nullptr);
+  }
+  Followed(const Followed&) = delete;
+  Followed& operator=(const Followed&) = delete;
+
+ private:
+  RunHealth* const health_;
+};
+
 // Without an election: begin, wait, end.
 Done run_alone(rt::Runtime& runtime, kube::Client& client, const Logger& log, kube::Metrics& metrics,
                const RunOptions& options, const rt::StopToken& stop) {
   ControllerManager manager(runtime, client, log, metrics, options.manager);
+  const Followed followed(options.health, manager);
   const Done started = manager.start(stop);
   if (started.ok()) static_cast<void>(stop.wait_until(runtime, rt::kNever));
   manager.stop();
@@ -22,6 +39,19 @@ Done run_alone(rt::Runtime& runtime, kube::Client& client, const Logger& log, ku
 }
 
 }  // namespace
+
+Done RunHealth::ready() const {
+  const rt::MutexLock lock(mutex_);
+  if (manager_ == nullptr || manager_->is_ready()) return Ok{};
+  const std::string waiting = manager_->waiting_for();
+  return Error::make(Reason::ServiceUnavailable,
+                     waiting.empty() ? "the controllers are not started yet" : "caches not filled: " + waiting);
+}
+
+void RunHealth::follow(const ControllerManager* manager) {
+  const rt::MutexLock lock(mutex_);
+  manager_ = manager;
+}
 
 Done run_controllers(rt::Runtime& runtime, kube::Client& client, kube::Client& elections, Logger log,
                      kube::Metrics& metrics, const RunOptions& options, const rt::StopToken& stop) {
@@ -41,6 +71,7 @@ Done run_controllers(rt::Runtime& runtime, kube::Client& client, kube::Client& e
   // of its own, so that the lease is renewed meanwhile.
   std::unique_ptr<kube::Client> fenced;
   std::unique_ptr<ControllerManager> manager;
+  std::optional<Followed> followed;
   std::optional<rt::Thread> starter;
   rt::StopSource starting(runtime);
   std::optional<kube::LeaderElector> elector;
@@ -48,6 +79,7 @@ Done run_controllers(rt::Runtime& runtime, kube::Client& client, kube::Client& e
   callbacks.started = [&] {
     fenced = kube::fenced_client(client, *elector);
     manager = std::make_unique<ControllerManager>(runtime, *fenced, log, metrics, options.manager);
+    followed.emplace(options.health, *manager);
     starter.emplace(runtime, "start-controllers", [&] { static_cast<void>(manager->start(starting.token())); });
   };
   callbacks.stopped = [&] {
@@ -59,6 +91,7 @@ Done run_controllers(rt::Runtime& runtime, kube::Client& client, kube::Client& e
   callbacks.new_leader = [&log](const std::string& identity) { log.info("leader", {{"identity", identity}}); };
   elector.emplace(runtime, elections, log, election, callbacks);
   Done ended = elector->run(stop);
+  followed.reset();
   manager.reset();
   recorder.stop();
   return ended;

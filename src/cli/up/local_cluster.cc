@@ -1,0 +1,231 @@
+#include "cli/up/local_cluster.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "apiserver/http/cluster_files.h"
+#include "apiserver/http/front.h"
+#include "apiserver/registry/api_server.h"
+#include "cli/up/embedded_admission.h"
+#include "cli/up/pod_log_handler.h"
+#include "controllers/manager/controller_manager.h"
+#include "crds/crds.h"
+#include "kube/event_recorder.h"
+#include "kube/metrics.h"
+#include "node/process_host.h"
+#include "node/process_node.h"
+#include "node/simulated_nodes.h"
+#include "scheduler/scheduler.h"
+
+namespace basalt::cli {
+namespace {
+
+constexpr std::int64_t kPodsOfNode = 110;
+
+apiserver::Durability to_durability(const std::string& name) {
+  if (name == "memory") return apiserver::Durability::Memory;
+  return name == "fast" ? apiserver::Durability::Fast : apiserver::Durability::Full;
+}
+
+// Everything in this process acts as the administrator; the agent's name says which part it was.
+std::unique_ptr<kube::Client> client_of(rt::Runtime& runtime, apiserver::ApiServer& server, std::string agent) {
+  apiserver::RequestContext context;
+  context.user = apiserver::UserInfo{"system:admin", "", {"system:masters", "system:authenticated"}};
+  context.user_agent = std::move(agent);
+  return apiserver::make_direct_client(runtime, server, std::move(context));
+}
+
+std::unique_ptr<kube::EventRecorder> recorder_of(rt::Runtime& runtime, kube::Client& client, const Logger& log,
+                                                 std::string_view component) {
+  kube::EventRecorder::Options options;
+  options.component = component;
+  auto recorder = std::make_unique<kube::EventRecorder>(runtime, client, log, options);
+  recorder->start();
+  return recorder;
+}
+
+}  // namespace
+
+// In the order in which they are made; they end in the opposite one.
+struct LocalCluster::Parts {
+  explicit Parts(rt::Runtime& runtime) : stop(runtime) {}
+
+  rt::StopSource stop;  // for what waits inside the parts
+  kube::Metrics metrics;
+  apiserver::ClusterFiles files;
+  std::string url;
+  std::unique_ptr<apiserver::ApiServer> server;
+  std::shared_ptr<EmbeddedAdmission> admission;
+  std::unique_ptr<kube::Client> admin;
+
+  std::unique_ptr<kube::Client> node_client;
+  std::unique_ptr<kube::EventRecorder> node_events;
+  std::unique_ptr<node::ProcessHost> host;
+  std::vector<std::unique_ptr<node::Node>> nodes;
+
+  std::unique_ptr<kube::Client> scheduler_client;
+  std::unique_ptr<kube::EventRecorder> scheduler_events;
+  std::unique_ptr<scheduler::Scheduler> scheduler;
+
+  std::unique_ptr<kube::Client> controllers_client;
+  std::unique_ptr<controllers::ControllerManager> controllers;
+  rt::Thread controllers_starter;
+
+  std::unique_ptr<PodLogHandler> logs;
+  std::unique_ptr<apiserver::Front> front;
+};
+
+LocalCluster::LocalCluster(rt::Runtime& runtime, Logger log, LocalClusterOptions options)
+    : runtime_(runtime), log_(std::move(log)), options_(std::move(options)), parts_(std::make_unique<Parts>(runtime)) {}
+
+LocalCluster::~LocalCluster() { stop(); }
+
+const std::string& LocalCluster::url() const { return parts_->url; }
+
+std::string LocalCluster::kubeconfig_path() const {
+  return std::filesystem::absolute(parts_->files.kubeconfig_path()).lexically_normal().string();
+}
+
+kube::Client& LocalCluster::client() { return *parts_->admin; }
+
+Done LocalCluster::start(const rt::StopToken& stop) {
+  Done started = start_parts(stop);
+  if (!started.ok()) this->stop();
+  return started;
+}
+
+Done LocalCluster::start_parts(const rt::StopToken& stop) {
+  Parts& parts = *parts_;
+  BASALT_TRY(parts.files, apiserver::open_cluster_files(runtime_, options_.data_dir, options_.address));
+  apiserver::ApiServer::Options options;
+  options.store.durability = to_durability(options_.durability);
+  options.store.directory = std::filesystem::path(options_.data_dir) / "store";
+  options.cluster_ca_pem = parts.files.authority.certificate_pem;
+  BASALT_TRY(parts.server, apiserver::ApiServer::open(runtime_, log_, std::move(options)));
+  if (!options_.api_only) {
+    parts.admission = std::make_shared<EmbeddedAdmission>();
+    parts.server->add_admission_hook(parts.admission);
+  }
+  BASALT_TRY_DONE(parts.server->start());
+  parts.admin = client_of(runtime_, *parts.server, "basalt");
+  if (options_.api_only) return listen();
+
+  BASALT_TRY_DONE(crds::install(runtime_, *parts.admin, stop));
+  parts.admission->use(*parts.admin);
+  BASALT_TRY_DONE(start_nodes());
+  start_scheduler();
+  start_controllers();
+  return listen();
+}
+
+Done LocalCluster::start_nodes() {
+  Parts& parts = *parts_;
+  parts.node_client = client_of(runtime_, *parts.server, "basalt-node");
+  parts.node_events = recorder_of(runtime_, *parts.node_client, log_, "basalt-node");
+  if (options_.nodes > 0) {
+    node::ProcessHostOptions host;
+    host.root = (std::filesystem::path(options_.data_dir) / "nodes").string();
+    BASALT_TRY(parts.host, node::ProcessHost::open(runtime_, *parts.node_client, log_, std::move(host)));
+    parts.host->start();
+    for (std::int32_t i = 0; i < options_.nodes; ++i) {
+      node::ProcessNodeOptions node;
+      node.node.name = "local-" + std::to_string(i);
+      node.node.capacity = node::machine_capacity(kPodsOfNode);
+      for (const auto& [name, quantity] : options_.node_capacity) node.node.capacity.set(name, quantity);
+      node.pods_max = kPodsOfNode;
+      node.events = parts.node_events.get();
+      parts.nodes.push_back(
+          std::make_unique<node::ProcessNode>(runtime_, *parts.node_client, log_, *parts.host, std::move(node)));
+    }
+  }
+  // Made even for none: it removes the nodes of an earlier run.
+  node::SimulatedNodesOptions simulated;
+  simulated.count = options_.simulated_nodes;
+  simulated.node.capacity = options_.simulated_capacity;
+  parts.nodes.push_back(
+      std::make_unique<node::SimulatedNodes>(runtime_, *parts.node_client, log_, std::move(simulated)));
+  for (const auto& node : parts.nodes) node->start();
+  return Ok{};
+}
+
+void LocalCluster::start_scheduler() {
+  Parts& parts = *parts_;
+  parts.scheduler_client = client_of(runtime_, *parts.server, "basalt-scheduler");
+  parts.scheduler_events = recorder_of(runtime_, *parts.scheduler_client, log_, "volcano");
+  scheduler::SchedulerOptions options;
+  if (options_.spreads) options.planner.strategy = scheduler::Strategy::Spread;
+  parts.scheduler = std::make_unique<scheduler::Scheduler>(runtime_, *parts.scheduler_client, log_,
+                                                           *parts.scheduler_events, std::move(options));
+  parts.scheduler->start();
+}
+
+void LocalCluster::start_controllers() {
+  Parts& parts = *parts_;
+  parts.controllers_client = client_of(runtime_, *parts.server, "vc-controller-manager");
+  controllers::ManagerOptions options;
+  options.controllers = options_.controllers;
+  parts.controllers = std::make_unique<controllers::ControllerManager>(runtime_, *parts.controllers_client, log_,
+                                                                       parts.metrics, std::move(options));
+  // Its start waits for the caches, which nobody else needs to wait for.
+  parts.controllers_starter = rt::Thread(runtime_, "start-controllers", [this] {
+    static_cast<void>(parts_->controllers->start(parts_->stop.token()));
+  });
+}
+
+Done LocalCluster::listen() {
+  Parts& parts = *parts_;
+  apiserver::FrontOptions options;
+  options.server.address = options_.address;
+  options.server.port = options_.port != 0 ? options_.port : parts.files.port;
+  options.server.tls.emplace();
+  options.server.tls->certificate_pem = parts.files.server.certificate_pem;
+  options.server.tls->key_pem = parts.files.server.key_pem;
+  options.server.tls->client_ca_pem = parts.files.authority.certificate_pem;
+  options.tokens[parts.files.admin_token] = apiserver::UserInfo{"kubernetes-admin", "", {"system:masters"}};
+  if (!options_.api_only) {
+    parts.logs = std::make_unique<PodLogHandler>(runtime_, parts.nodes);
+    options.connect = parts.logs->handler();
+  }
+  auto front = apiserver::Front::start(runtime_, log_, *parts.server, options);
+  if (!front.ok() && options_.port == 0 && options.server.port != 0) {
+    // Somebody else has the port of last time; any other will do.
+    options.server.port = 0;
+    front = apiserver::Front::start(runtime_, log_, *parts.server, options);
+  }
+  if (!front.ok()) return std::move(front).error();
+  parts.front = std::move(*front);
+  parts.url = "https://" + options_.address + ":" + std::to_string(parts.front->port());
+  return apiserver::write_kubeconfig(parts.files, parts.url, parts.front->port());
+}
+
+void LocalCluster::stop() {
+  Parts& parts = *parts_;
+  parts.stop.request_stop();
+  // Nothing new comes in; then whoever makes work, then whoever does it.
+  if (parts.logs) parts.logs->stop();
+  if (parts.front) parts.front->stop();
+  parts.front.reset();
+  if (parts.controllers_starter.joinable()) parts.controllers_starter.join();
+  if (parts.controllers) parts.controllers->stop();
+  parts.controllers.reset();
+  if (parts.scheduler) parts.scheduler->stop();
+  parts.scheduler.reset();
+  for (const auto& node : parts.nodes) node->stop();
+  if (parts.host) parts.host->stop();
+  parts.logs.reset();
+  parts.nodes.clear();
+  parts.host.reset();
+  for (auto* recorder : {&parts.scheduler_events, &parts.node_events}) {
+    if (*recorder) (*recorder)->stop();
+    recorder->reset();
+  }
+  if (parts.server) parts.server->stop();
+  if (parts.admission) parts.admission->forget();
+  parts.admin.reset();
+  parts.node_client.reset();
+  parts.scheduler_client.reset();
+  parts.controllers_client.reset();
+  parts.server.reset();
+}
+
+}  // namespace basalt::cli

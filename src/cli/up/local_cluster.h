@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/resource_list.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "kube/client.h"
+#include "rt/runtime.h"
+#include "rt/stop.h"
+
+namespace basalt::cli {
+
+struct LocalClusterOptions {
+  std::string data_dir = ".basalt";
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;           // 0: the one of last time, or any free one
+  std::string durability = "full";  // full, fast, memory
+  bool api_only = false;            // nothing but the API server
+  std::int32_t nodes = 1;           // that run processes
+  api::ResourceList node_capacity;  // of each; what is not named is the machine's
+  std::int32_t simulated_nodes = 0;
+  api::ResourceList simulated_capacity;
+  std::vector<std::string> controllers = {"*", "-sharding-controller"};
+  bool spreads = false;  // the scheduler spreads pods over nodes instead of packing them
+};
+
+// A whole cluster in this process: API server with its admission, controllers, scheduler and nodes. start() and stop()
+// are called by one thread.
+class LocalCluster {
+ public:
+  LocalCluster(rt::Runtime& runtime, Logger log, LocalClusterOptions options);
+  ~LocalCluster();  // stops
+
+  // Returns when the API is served and all kinds are known. The controllers fill their caches meanwhile: what is
+  // submitted before they are ready waits for them. On an error everything is stopped again.
+  [[nodiscard]] Done start(const rt::StopToken& stop);
+  // Ends the pods' processes and everything else. Idempotent.
+  void stop();
+
+  [[nodiscard]] const std::string& url() const;
+  [[nodiscard]] std::string kubeconfig_path() const;  // absolute
+  [[nodiscard]] kube::Client& client();               // as the administrator, after start()
+
+ private:
+  struct Parts;
+  Done start_parts(const rt::StopToken& stop);
+  Done listen();
+  Done start_nodes();
+  void start_scheduler();
+  void start_controllers();
+
+  rt::Runtime& runtime_;
+  const Logger log_;
+  const LocalClusterOptions options_;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace basalt::cli

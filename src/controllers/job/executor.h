@@ -1,0 +1,87 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controllers/common/controller.h"
+#include "controllers/job/planner.h"
+#include "controllers/job/plugins/plugin.h"
+#include "kube/client.h"
+#include "kube/expectations.h"
+#include "rt/executor.h"
+#include "rt/mutex.h"
+
+namespace basalt::controllers::job {
+
+// Key pairs for the ssh plugin, made on a thread of their own because one takes tens of milliseconds. Thread-safe.
+class KeyPairs {
+ public:
+  KeyPairs(rt::Runtime& runtime, std::function<void(const api::ObjectKey&)> ready);
+  // The pair of this job; nothing while it is being made: `ready` is then called with the key.
+  [[nodiscard]] std::optional<SshKeyPair> take(const api::ObjectKey& key, const std::string& uid);
+  void forget(const std::string& uid);
+  void stop();
+
+ private:
+  struct Entry {
+    bool is_made = false;
+    std::optional<SshKeyPair> keys;
+  };
+  const std::function<void(const api::ObjectKey&)> ready_;
+  rt::Mutex mutex_;
+  std::map<std::string, Entry> entries_ BASALT_GUARDED_BY(mutex_);
+  rt::Executor executor_;
+};
+
+// How far a plan came.
+struct CarriedOut {
+  std::optional<Error> error;
+  bool status_is_written = true;  // or needed no write: what the plan remembers is true
+  JobMemory memory;
+};
+
+// Makes the calls of a plan, in its order, and notes what the caches must show before the next pass. Stateless but for
+// its references; any thread, one job at a time.
+class PlanExecutor {
+ public:
+  struct Options {
+    int pods_in_flight = 64;
+  };
+  PlanExecutor(ControllerContext& context, kube::Expectations& expectations, KeyPairs& keys, Options options);
+
+  [[nodiscard]] CarriedOut carry_out(const ObservedJob& observed, JobPlan plan, const PluginSet* plugins,
+                                     const rt::StopToken& stop);
+
+ private:
+  struct Pass;
+  Done patch_job(Pass& pass);
+  Done mark_pods(Pass& pass, const std::vector<PodRef>& pods);
+  Done write_status(Pass& pass);
+  Done consume_commands(Pass& pass);
+  Done delete_pods(Pass& pass);
+  Done delete_plugin_objects(Pass& pass);
+  Done delete_pod_group(Pass& pass);
+  Done create_claims(Pass& pass);
+  Done ensure_plugin_objects(Pass& pass);
+  Done ensure_object(Pass& pass, const PluginObject& wanted, bool needs_keys);
+  Done ensure_pod_group(Pass& pass);
+  Done create_pods(Pass& pass);
+  Done accept_existing(Pass& pass, const kube::Resource& resource, const std::string& name);
+  Done create(Pass& pass, const kube::Resource& resource, const std::string& name, std::string body);
+  void tell(const Pass& pass, kube::EventType type, std::string_view reason, std::string_view message);
+  void count_results(const Pass& pass);
+
+  ControllerContext& context_;
+  kube::Expectations& expectations_;
+  KeyPairs& keys_;
+  const Options options_;
+  kube::Histogram creation_latency_;
+};
+
+// The series of a job that is gone.
+void remove_job_metrics(kube::Metrics& metrics, const api::batch::Job& job);
+
+}  // namespace basalt::controllers::job

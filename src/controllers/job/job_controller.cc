@@ -1,0 +1,361 @@
+#include "controllers/job/job_controller.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "api/gen/names.h"
+#include "api/owner.h"
+#include "base/hash.h"
+#include "controllers/job/executor.h"
+#include "controllers/job/observed.h"
+#include "controllers/job/planner.h"
+#include "kube/expectations.h"
+#include "rt/work_queue.h"
+#include "rt/workers.h"
+
+namespace basalt::controllers::job {
+namespace {
+
+using api::ObjectKey;
+using api::batch::Job;
+using api::bus::Command;
+using api::core::PersistentVolumeClaim;
+using api::core::PodProjection;
+using api::scheduling::PodGroup;
+using api::scheduling::Queue;
+
+constexpr std::string_view kJobApi = "batch.volcano.sh/v1alpha1";
+
+ObjectKey key_of(const Job& job) { return {job.metadata.namespace_, job.metadata.name}; }
+
+// The job that controls the pod, by name: also of an earlier job of that name, whose end its successor waits for.
+std::optional<ObjectKey> owner_of(const PodProjection& pod) {
+  for (const auto& owner : pod.metadata.owner_references) {
+    if (owner.controller.value_or(false) && owner.kind == "Job" && owner.api_version == kJobApi)
+      return ObjectKey{pod.metadata.namespace_.str(), owner.name.str()};
+  }
+  return std::nullopt;
+}
+std::string_view owner_uid_of(const PodProjection& pod) {
+  for (const auto& owner : pod.metadata.owner_references) {
+    if (owner.controller.value_or(false)) return owner.uid;
+  }
+  return {};
+}
+
+bool is_for_job(const Command& command) {
+  return command.target && command.target->kind == "Job" && command.target->api_version == kJobApi;
+}
+
+class JobController : public Controller {
+ public:
+  JobController(ControllerContext& context, JobControllerOptions options)
+      : context_(context),
+        options_(std::move(options)),
+        log_(context.log.with({{"controller", "job"}})),
+        jobs_(context.informers.jobs()),
+        pods_(context.informers.pods()),
+        groups_(context.informers.pod_groups()),
+        queues_(context.informers.queues()),
+        commands_(context.informers.commands()),
+        claims_(context.informers.persistent_volume_claims()),
+        priorities_(context.informers.priority_classes()),
+        queue_(context.runtime, {.name = "job"},
+               [](const ObjectKey& key) { return base::fnv1a_64(key.ns); }),
+        expectations_(context.runtime, {.name = "job", .metrics = &context.metrics},
+                      [this](const ObjectKey& key) { queue_.add(key); }),
+        keys_(context.runtime, [this](const ObjectKey& key) { queue_.add(key); }),
+        executor_(context, expectations_, keys_, {.pods_in_flight = options_.pods_in_flight}) {
+    // The handlers come before the expectations', so that what a change tells is known when a pass is let through.
+    watch();
+    for (kube::InformerCore* informer :
+         {&jobs_.core(), &pods_.core(), &groups_.core(), &commands_.core(), &claims_.core()})
+      expectations_.connect(*informer);
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "job-controller"; }
+
+  void start() override {
+    workers_ = std::make_unique<rt::Workers<ObjectKey>>(
+        context_.runtime, queue_, rt::WorkersOptions{.name = "job", .count = options_.workers},
+        [this](const ObjectKey& key, const rt::StopToken& stop) { return reconcile(key, stop); },
+        [this](const ObjectKey& key, const rt::Outcome& outcome, rt::Duration) { report(key, outcome); });
+  }
+
+  void stop() override {
+    if (workers_) workers_->stop();
+    workers_.reset();
+    if (!std::exchange(keys_stopped_, true)) keys_.stop();
+  }
+
+ private:
+  void watch() {
+    jobs_.add_handler([this](const kube::Change<Job>& change) { on_job(change); });
+    pods_.add_handler([this](const kube::Change<PodProjection>& change) { on_pod(change); });
+    groups_.add_handler([this](const kube::Change<PodGroup>& change) { on_group(change); });
+    commands_.add_handler([this](const kube::Change<Command>& change) {
+      if (change.is_deleted() || !is_for_job(change.object())) return;
+      queue_.add({change.object().metadata.namespace_, change.object().target->name}, rt::Priority::High);
+    });
+    queues_.add_handler([this](const kube::Change<Queue>& change) { on_queue(change); });
+    claims_.add_handler([this](const kube::Change<PersistentVolumeClaim>& change) {
+      if (change.is_deleted()) return;
+      std::set<ObjectKey> waiting;
+      {
+        const rt::MutexLock lock(mutex_);
+        const auto found =
+            waiting_for_claim_.find({change.object().metadata.namespace_, change.object().metadata.name});
+        if (found == waiting_for_claim_.end()) return;
+        waiting = std::move(found->second);
+        waiting_for_claim_.erase(found);
+      }
+      for (const ObjectKey& key : waiting) queue_.add(key);
+    });
+  }
+
+  void on_job(const kube::Change<Job>& change) {
+    const ObjectKey key = key_of(change.object());
+    if (change.is_deleted()) {
+      remove_job_metrics(context_.metrics, change.object());
+      keys_.forget(change.object().metadata.uid);
+      forget(key, change.object().metadata.uid);
+    } else if (change.is_updated() && change.before->spec == change.after->spec &&
+               change.before->status == change.after->status &&
+               change.before->metadata.deletion_timestamp == change.after->metadata.deletion_timestamp &&
+               change.before->metadata.annotations == change.after->metadata.annotations) {
+      return;
+    }
+    queue_.add(key);
+  }
+
+  void on_pod(const kube::Change<PodProjection>& change) {
+    const PodProjection& pod = change.object();
+    const auto key = owner_of(pod);
+    if (!key) return;
+    note_pod(change, *key);
+    if (change.is_deleted()) {
+      queue_.add(*key);
+      return;
+    }
+    const bool is_failure = pod.status.phase == "Failed";
+    // Pods of a gang start and end together: a moment later one pass sees them all.
+    if (is_failure) {
+      queue_.add(*key);
+    } else {
+      queue_.add_after(*key, kGather);
+    }
+  }
+
+  // Keeps book of which pods the handlers were told of. The cache changes a moment before its handlers are called; a
+  // pass that reads it in this moment must not take a pod for one that never was.
+  void note_pod(const kube::Change<PodProjection>& change, const ObjectKey& key) {
+    const PodProjection& pod = change.object();
+    const std::uint64_t id = base::fnv1a_64(pod.metadata.uid);
+    const auto job = jobs_.get(key);
+    const std::string owner(owner_uid_of(pod));
+    auto seen = observe_vanished(pod);
+    const rt::MutexLock lock(mutex_);
+    Entry& entry = entries_[owner];
+    if (seen && !change.is_deleted()) {
+      entry.known.insert(id);
+      return;
+    }
+    entry.known.erase(id);
+    if (job && job->metadata.uid == owner) {
+      if (seen && entry.memory.vanished.size() < kVanishedMax) entry.memory.vanished.push_back(std::move(*seen));
+    } else if (entry.known.empty()) {
+      entries_.erase(owner);
+    }
+  }
+
+  void on_group(const kube::Change<PodGroup>& change) {
+    const auto* owner = api::controller_of(change.object().metadata);
+    if (owner == nullptr || owner->kind != "Job") return;
+    if (change.is_updated() && change.before->spec == change.after->spec &&
+        change.before->status == change.after->status &&
+        change.before->metadata.deletion_timestamp == change.after->metadata.deletion_timestamp)
+      return;
+    queue_.add({change.object().metadata.namespace_, owner->name});
+  }
+
+  void on_queue(const kube::Change<Queue>& change) {
+    if (change.is_updated() && change.before->status.state == change.after->status.state &&
+        change.before->spec.extend_clusters == change.after->spec.extend_clusters)
+      return;
+    for (const auto& job : jobs_.by_index(indexes::kByQueue, change.object().metadata.name)) {
+      if (wants_pods(phase_of(job->status.state.phase))) queue_.add(key_of(*job));
+    }
+  }
+
+  // One look at a job: observe, plan, carry out.
+  rt::Outcome reconcile(const ObjectKey& key, const rt::StopToken& stop) {
+    const auto job = jobs_.get(key);
+    if (!job) return rt::Outcome::done();
+    // Our own writes come first; the cache that shows the last of them wakes the job.
+    if (const auto left = expectations_.time_left(key)) return rt::Outcome::retry_after(*left);
+    ObservedJob observed;
+    // The handler that is about to run marks the job again.
+    if (!observe(job, key, observed)) return rt::Outcome::done();
+    PlanInputs inputs;
+    inputs.priority_of = [this](std::string_view name) -> std::int32_t {
+      const auto found = name.empty() ? nullptr : priorities_.get({"", std::string(name)});
+      return found ? found->value : 0;
+    };
+    auto plugins = PluginSet::make(job->spec);
+    if (plugins.ok()) {
+      inputs.plugins = &*plugins;
+    } else {
+      inputs.plugin_error = plugins.error().message;
+    }
+    const PlanTime time{context_.runtime.now(), context_.runtime.wall_now()};
+    JobPlan plan = plan_job(observed, inputs, time, options_.plan);
+    const auto wake = plan.wake_after;
+    CarriedOut result = executor_.carry_out(observed, std::move(plan), inputs.plugins, stop);
+    remember(observed, result.status_is_written, std::move(result.memory));
+    if (result.error) {
+      // A key pair that is being made wakes the job by itself.
+      if (result.error->is(Reason::Cancelled) && !stop.stop_requested()) return rt::Outcome::done();
+      return rt::Outcome::failed(std::move(*result.error));
+    }
+    return wake ? rt::Outcome::retry_after(std::max(*wake, kWakeMin)) : rt::Outcome::done();
+  }
+
+  // False if the cache of pods is ahead of its handlers.
+  bool observe(const std::shared_ptr<const Job>& job, const ObjectKey& key, ObservedJob& observed) {
+    observed.job = job;
+    std::unordered_set<std::uint64_t> cached;
+    for (const auto& pod : pods_.by_index(indexes::kByController, job->metadata.uid)) {
+      if (auto seen = observe_pod(*pod, *job)) {
+        cached.insert(base::fnv1a_64(seen->uid));
+        observed.pods.push_back(std::move(*seen));
+      }
+    }
+    {
+      const rt::MutexLock lock(mutex_);
+      Entry& entry = entries_[job->metadata.uid];
+      for (const std::uint64_t id : entry.known) {
+        if (!cached.contains(id)) return false;
+      }
+      entry.memory.uid = job->metadata.uid;
+      observed.memory = entry.memory;
+    }
+    sort_pods(observed.pods);
+    for (const auto& group : groups_.by_index(indexes::kByController, job->metadata.uid)) {
+      // "J-U" is ours; "J" was made by Volcano before 1.3.
+      if (group->metadata.name == pod_group_name(*job) || (!observed.pod_group && group->metadata.name == key.name))
+        observed.pod_group = group;
+    }
+    observed.queue = queues_.get({"", job->spec.queue});
+    for (const auto& command : commands_.by_index(indexes::kByTargetName, key.ns + "/Job/" + key.name)) {
+      if (is_for_job(*command)) observed.commands.push_back(command);
+    }
+    std::sort(observed.commands.begin(), observed.commands.end(), [](const auto& a, const auto& b) {
+      return std::tie(a->metadata.creation_timestamp, a->metadata.name) <
+             std::tie(b->metadata.creation_timestamp, b->metadata.name);
+    });
+    for (const auto& volume : job->spec.volumes) {
+      if (!volume.volume_claim_name.empty()) observe_claim(volume.volume_claim_name, key, observed);
+    }
+    return true;
+  }
+
+  void observe_claim(const std::string& claim, const ObjectKey& key, ObservedJob& observed) {
+    const ObjectKey claim_key{key.ns, claim};
+    auto found = claims_.get(claim_key);
+    if (!found) {
+      // Registered first, looked up again then: a claim that comes in between is not missed.
+      {
+        const rt::MutexLock lock(mutex_);
+        waiting_for_claim_[claim_key].insert(key);
+      }
+      found = claims_.get(claim_key);
+    }
+    ObservedClaim& seen = observed.claims[claim];
+    seen.exists = found != nullptr;
+    if (const auto* owner = found ? api::controller_of(found->metadata) : nullptr) seen.owner_uid = owner->uid;
+  }
+
+  // What the plan concluded, and what the watch told while it was carried out.
+  void remember(const ObservedJob& observed, bool is_written, JobMemory&& planned) {
+    const rt::MutexLock lock(mutex_);
+    const auto found = entries_.find(observed.job->metadata.uid);
+    if (found == entries_.end()) return;  // the job is gone
+    JobMemory& memory = found->second.memory;
+    const auto told = std::min(memory.vanished.size(), observed.memory.vanished.size());
+    JobMemory next = is_written ? std::move(planned) : observed.memory;
+    next.vanished.insert(next.vanished.end(), memory.vanished.begin() + static_cast<std::ptrdiff_t>(told),
+                         memory.vanished.end());
+    memory = std::move(next);
+  }
+
+  void forget(const ObjectKey& key, const std::string& uid) {
+    expectations_.forget(key);
+    const rt::MutexLock lock(mutex_);
+    const auto found = entries_.find(uid);
+    if (found != entries_.end()) {
+      found->second.memory = {};
+      // Else the last of its pods takes it along.
+      if (found->second.known.empty()) entries_.erase(found);
+    }
+    for (auto waiting = waiting_for_claim_.begin(); waiting != waiting_for_claim_.end();) {
+      waiting->second.erase(key);
+      waiting = waiting->second.empty() ? waiting_for_claim_.erase(waiting) : std::next(waiting);
+    }
+  }
+
+  void report(const ObjectKey& key, const rt::Outcome& outcome) const {
+    if (!outcome.error) return;
+    // Conflicts and what a server asks us to repeat are everyday matters.
+    const bool is_usual = outcome.error->is(Reason::Conflict) || outcome.error->is(Reason::Cancelled);
+    log_.log(is_usual ? LogLevel::Debug : LogLevel::Warn, "job could not be brought in line; trying again",
+             {{"job", key.to_string()}, {"error", *outcome.error}});
+  }
+
+  static constexpr std::size_t kVanishedMax = 100'000;  // a job; beyond it the recorded counters tell
+  static constexpr rt::Duration kGather = std::chrono::milliseconds(2);
+  static constexpr rt::Duration kWakeMin = std::chrono::milliseconds(1);
+
+  // Fixed after construction.
+  ControllerContext& context_;
+  const JobControllerOptions options_;
+  const Logger log_;
+  kube::Informer<Job>& jobs_;
+  kube::Informer<PodProjection>& pods_;
+  kube::Informer<PodGroup>& groups_;
+  kube::Informer<Queue>& queues_;
+  kube::Informer<Command>& commands_;
+  kube::Informer<PersistentVolumeClaim>& claims_;
+  kube::Informer<api::core::PriorityClass>& priorities_;
+
+  // Self-locking.
+  rt::WorkQueue<ObjectKey> queue_;
+  kube::Expectations expectations_;
+  KeyPairs keys_;
+  PlanExecutor executor_;
+
+  struct Entry {
+    JobMemory memory;
+    std::unordered_set<std::uint64_t> known;  // hashes of the UIDs of its pods, as the handlers were told
+  };
+  rt::Mutex mutex_;
+  std::unordered_map<std::string, Entry> entries_ BASALT_GUARDED_BY(mutex_);  // by UID of the job
+  std::map<ObjectKey, std::set<ObjectKey>> waiting_for_claim_ BASALT_GUARDED_BY(mutex_);
+
+  // Used only by the owner.
+  std::unique_ptr<rt::Workers<ObjectKey>> workers_;
+  bool keys_stopped_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Controller> make_job_controller(ControllerContext& context, JobControllerOptions options) {
+  return std::make_unique<JobController>(context, std::move(options));
+}
+
+}  // namespace basalt::controllers::job

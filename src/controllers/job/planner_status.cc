@@ -1,0 +1,113 @@
+#include "controllers/job/planner_impl.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace basalt::controllers::job {
+
+using api::batch::JobStatus;
+
+void Planner::record_resources(JobStatus& status) {
+  for (std::size_t i = 0; i < job_.spec.volumes.size(); ++i) {
+    const std::string& name = job_.spec.volumes[i].volume_claim_name;
+    if (name.empty()) {
+      if (job_.spec.volumes[i].volume_claim.empty()) {
+        const std::string made = job_.metadata.name + "-" + std::to_string(i);
+        status.controlled_resources.set(std::string(records::kEmptyDirPrefix) + made, made);
+      }
+      continue;
+    }
+    const auto found = observed_.claims.find(name);
+    if (found != observed_.claims.end() && found->second.exists)
+      status.controlled_resources.set(std::string(records::kClaimPrefix) + name, name);
+  }
+  if (inputs_.plugins == nullptr || plan_.plugins_hash.empty() || observed_.memory.plugins_hash != plan_.plugins_hash)
+    return;
+  for (const auto& plugin : inputs_.plugins->all()) {
+    if (!plugin->is_recorded()) continue;
+    status.controlled_resources.set(std::string(records::kPluginPrefix) + std::string(plugin->name()), plugin->name());
+  }
+  status.controlled_resources.set(records::kPluginHash, plan_.plugins_hash);
+}
+
+void Planner::drop_completed(JobStatus& status) {
+  const api::StringMap before = status.controlled_resources;
+  for (const auto [key, value] : before) {
+    if (key.starts_with(records::kCompletedPrefix) || key == records::kFloor) status.controlled_resources.erase(key);
+  }
+}
+
+void Planner::state_waiting(JobStatus& status) {
+  // Why it restarts matters more than that its new group waits.
+  if (phase_ == Phase::Restarting && waiting_ && waiting_->reason == waiting::kPodGroupPending) return;
+  if (waiting_) {
+    const bool is_new = status.state.reason != waiting_->reason;
+    if (is_new && !waiting_->event_reason.empty())
+      waiting_event_ = PlannedEvent{kube::EventType::Warning, std::string(waiting_->event_reason), waiting_->message};
+    status.state.reason = std::string(waiting_->reason);
+    status.state.message = waiting_->message;
+  } else if (waiting::is_one(status.state.reason)) {
+    status.state.reason.clear();
+    status.state.message.clear();
+  }
+}
+
+void Planner::write(JobStatus status) {
+  finish_status(status);
+  plan_.phase_changes = status.state.phase != job_.status.state.phase;
+  if (plan_.phase_changes && is_terminal(phase_of(status.state.phase))) drop_completed(status);
+  if (status == job_.status) {
+    plan_.memory.changed.reset();
+    settle_events();
+    return;
+  }
+  // A decision is written at once; counters may gather for a moment, and texts for longer.
+  const bool must = plan_.phase_changes || status.version != job_.status.version || !plan_.deletes.empty() ||
+                    !plan_.marks.empty() ||
+                    (status.state.reason != job_.status.state.reason && !status.state.reason.empty()) ||
+                    status.retry_count != job_.status.retry_count || !command_uid_.empty();
+  if (!must) {
+    JobStatus same_text = status;
+    same_text.state.message = job_.status.state.message;
+    const bool only_text = same_text == job_.status;
+    const rt::Duration interval = only_text ? options_.message_interval : options_.counters_interval;
+    const rt::Instant changed = observed_.memory.changed.value_or(time_.now);
+    plan_.memory.changed = changed;
+    rt::Instant due = changed + options_.counters_delay;
+    if (observed_.memory.written) due = std::max(due, *observed_.memory.written + interval);
+    if (due > time_.now) {
+      wake(due - time_.now);
+      settle_events();
+      return;
+    }
+  }
+  if (command_uid_.empty() && !command_is_present(status.controlled_resources.get(records::kCommand)))
+    status.controlled_resources.erase(records::kCommand);
+  plan_.memory.changed.reset();
+  plan_.memory.written = time_.now;
+  if (waiting_event_) plan_.events.push_back(*waiting_event_);
+  plan_.status = std::move(status);
+}
+
+void Planner::settle_events() { waiting_event_.reset(); }
+
+bool Planner::command_is_present(std::string_view uid) const {
+  return std::any_of(observed_.commands.begin(), observed_.commands.end(),
+                     [uid](const auto& command) { return command->metadata.uid == uid; });
+}
+
+void Planner::finish_status(JobStatus& status) {
+  for (std::size_t t = 0; t < job_.spec.tasks.size(); ++t) {
+    const std::string key = std::string(records::kCompletedPrefix) + job_.spec.tasks[t].name;
+    const std::string text = completed_[t].to_text();
+    if (text.empty()) {
+      status.controlled_resources.erase(key);
+    } else if (!is_terminal(phase_of(status.state.phase))) {
+      status.controlled_resources.set(key, text);
+    }
+  }
+  if (status.state.phase != api::batch::job_phase::kRestarting) status.controlled_resources.erase(records::kRestart);
+  if (!command_uid_.empty()) status.controlled_resources.set(records::kCommand, command_uid_);
+}
+
+}  // namespace basalt::controllers::job

@@ -1,0 +1,103 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "controllers/queue/testing/fault_enumeration.h"
+#include "controllers/queue/testing/queue_fixture.h"
+
+// Whatever goes wrong, the end is the same: states, marks and counts are right, every command took effect once.
+
+namespace basalt::controllers::queue {
+namespace {
+
+using controllers::testing::FaultStory;
+using std::chrono::hours;
+using std::chrono::seconds;
+using testing::QueueFixture;
+namespace resources = sim::resources;
+
+// Longer than any one fault holds a command up.
+constexpr auto kPatience = seconds(20);
+
+// A tree is closed from above and opened again, a child by its own command, one queue moves to another parent, the
+// default queue vanishes, and commands to one queue come in a row.
+void play(QueueFixture& f) {
+  f.queue("a");
+  f.queue("b", "a");
+  f.queue("c", "b");
+  f.queue("other");
+  f.pod_group("g1", "b", "Running");
+  for (const char* name : {"a", "b", "c", "other"}) f.becomes(name, "Open", kPatience);
+  f.command("a", "CloseQueue");
+  f.becomes("c", "Closed", kPatience);
+  f.becomes("b", "Closing", kPatience);
+  f.cluster.remove(resources::kPodGroups, "default", "g1");
+  f.becomes("b", "Closed", kPatience);
+  f.command("a", "OpenQueue");
+  f.becomes("c", "Open", kPatience);
+  f.command("c", "CloseQueue");
+  f.becomes("c", "Closed", kPatience);
+  f.no_commands(kPatience);
+  f.command("b", "CloseQueue");
+  f.becomes("b", "Closed", kPatience);
+  f.no_commands(kPatience);
+  f.cluster.patch(resources::kQueues, "", "b", R"({"spec":{"parent":"other"}})");
+  f.command("b", "OpenQueue");
+  f.cluster.remove(resources::kQueues, "", "default");
+  f.pod_group("g2", "default", "Inqueue");
+  f.pod_group("g3", "a", "Pending");
+  f.cluster.patch(resources::kPodGroups, "default", "g3", R"({"spec":{"queue":"b"},"status":{"phase":"Running"}})");
+  f.queue("row");
+  for (const char* action : {"CloseQueue", "OpenQueue", "CloseQueue"}) f.command("row", action);
+  f.command("gone", "CloseQueue");
+  f.becomes("b", "Open", kPatience);
+}
+
+void check_end(QueueFixture& f) {
+  f.check();
+  EXPECT_EQ(f.state("a"), "Open");
+  EXPECT_EQ(f.state("b"), "Open");
+  EXPECT_EQ(f.state("c"), "Closed");  // by its own command, so it does not open with its parent
+  EXPECT_EQ(f.state("row"), "Closed");
+  EXPECT_EQ(f.state("default"), "Open");
+  EXPECT_EQ(f.gauge("running", "b"), 1);
+  EXPECT_EQ(f.gauge("pending", "a"), 0);
+}
+
+FaultStory<QueueFixture> story() {
+  return {"queue", [](rt::SimRuntime& runtime) { return std::make_unique<QueueFixture>(runtime); }, &play, &check_end};
+}
+
+TEST(QueueFaults, ACrashAtEveryCall) { controllers::testing::crash_at_every_call(story()); }
+TEST(QueueFaults, AFailureOfEveryCall) { controllers::testing::fail_every_call(story()); }
+TEST(QueueFaults, EveryEventLostRepeatedAndLate) { controllers::testing::strike_every_event(story()); }
+TEST(QueueFaults, FailingCallsAndLateEvents) { controllers::testing::play_under_random_faults(story(), 40); }
+
+TEST(QueueFaults, TheApiIsAwayForAnHour) {
+  rt::run_seeds(1, 20, [](rt::SimRuntime& runtime) {
+    QueueFixture f(runtime);
+    f.start();
+    f.queue("a");
+    f.queue("b", "a");
+    f.becomes("b", "Open");
+    f.process->faults().set_away(true);
+    f.command("a", "CloseQueue");
+    f.queue("c", "b");
+    f.pod_group("g", "a", "Running");
+    f.cluster.remove(resources::kQueues, "", "default");
+    f.rest(hours(1));
+    EXPECT_EQ(f.state("a"), "Open");
+    EXPECT_EQ(f.state("c"), "");
+    f.process->faults().set_away(false);
+    f.rest(seconds(10));
+    EXPECT_EQ(f.state("a"), "Closing");
+    EXPECT_EQ(f.state("b"), "Closed");
+    EXPECT_EQ(f.state("c"), "Closed");
+    EXPECT_EQ(f.state("default"), "Open");
+    f.check();
+  });
+}
+
+}  // namespace
+}  // namespace basalt::controllers::queue

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/gen/core_pod.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/event_recorder.h"
+#include "kube/informer.h"
+#include "node/container_log.h"
+#include "node/node.h"
+#include "node/node_object.h"
+#include "node/pod_environment.h"
+#include "node/pod_machine.h"
+#include "node/pod_volumes.h"
+#include "node/process_host.h"
+#include "rt/runtime.h"
+#include "rt/stop.h"
+#include "rt/workers.h"
+
+namespace basalt::node {
+
+struct ProcessNodeOptions {
+  NodeDescription node;  // name; capacity is the machine's if empty
+  std::int64_t pods_max = 110;
+  int workers = 4;
+  RestartOptions restart;
+  LogLimits logs;
+  // Renews a Lease so often, as node controllers of real clusters expect (10 s); zero: never, for embedded use.
+  rt::Duration lease_period{};
+  // At stop(): between SIGTERM and SIGKILL, if the pod's own grace is not shorter.
+  rt::Duration stop_grace = std::chrono::seconds(2);
+  bool limit_address_space = false;  // limits.memory as RLIMIT_AS; many programs reserve more than they use
+  std::vector<std::string> inherited = {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ"};
+  Environment environment;                                 // KUBERNETES_SERVICE_HOST, ...
+  std::string host_path_root;                              // "" = <root>/hostpath
+  rt::Duration volume_refresh = std::chrono::seconds(60);  // of ConfigMap, Secret and downward volumes
+  kube::EventRecorder* events = nullptr;                   // not owned
+};
+
+// A node whose containers are processes of this machine; see README.md for what is mapped and what is not. Workers over
+// the pods' UIDs: one pod is never worked on twice at once. What must survive the agent is in state.json of each pod,
+// written before anybody is told.
+class ProcessNode final : public Node {
+ public:
+  ProcessNode(rt::Runtime& runtime, kube::Client& client, const Logger& log, ProcessHost& host,
+              ProcessNodeOptions options);
+  ~ProcessNode() override;
+
+  void start() override;
+  void stop() override;
+  [[nodiscard]] bool has_pod(const std::string& ns, const std::string& name) override;
+  Done read_log(const std::string& ns, const std::string& name, const std::string& container, const LogOptions& options,
+                const LogSink& sink, const rt::StopToken& stop) override;
+
+ private:
+  struct Exit {
+    std::size_t container = 0;
+    ProcessExit exit;
+    api::Time wall;
+  };
+  struct LogPlace {
+    std::int32_t run = -1;  // newest; -1 if none has begun
+    std::shared_ptr<ContainerLog> live;
+  };
+  struct ProbeRun;
+  // A pod on this node. Used by the worker that has its key, except for what says otherwise.
+  struct PodWork;
+  using PodPtr = std::shared_ptr<const api::core::Pod>;
+
+  class Objects;
+
+  rt::Outcome sync(const std::string& uid, const rt::StopToken& stop);
+  std::shared_ptr<PodWork> work_of(const std::string& uid, const PodPtr& pod);
+  std::shared_ptr<PodWork> adopt(const PodPtr& pod);
+  void observe(PodWork& work, const PodPtr& pod);
+  void take_exits(PodWork& work);
+  // Starts and ends what is due; how long until something is, or an error of the API.
+  Result<rt::Instant> advance(PodWork& work, const rt::StopToken& stop);
+  Done prepare(PodWork& work, const rt::StopToken& stop);
+  Done start_container(PodWork& work, std::size_t index, const rt::StopToken& stop);
+  Result<ProcessSpec> process_spec(PodWork& work, std::size_t index, Objects& objects);
+  void run_process(PodWork& work, std::size_t index, const ProcessSpec& spec);
+  void block(PodWork& work, const Error& error);
+  void save(PodWork& work);
+  Done write_status(PodWork& work, const PodPtr& pod, const rt::StopToken& stop);
+  Done delete_pod(PodWork& work, const rt::StopToken& stop);
+  void forget(const std::string& uid);
+  void remove_stale_folders();
+  void run_probes(PodWork& work, rt::Instant& wake_at);
+  void tell(const PodWork& work, kube::EventType type, std::string_view reason, std::string_view message);
+  void register_and_renew();
+  void renew_lease(const rt::StopToken& stop);
+  void end_processes();
+
+  [[nodiscard]] api::Time wall() const;
+  [[nodiscard]] std::string pod_folder(const std::string& uid) const { return folder_ + "/pods/" + uid; }
+  [[nodiscard]] VolumeFolders volume_folders(const std::string& uid) const;
+
+  // Fixed after construction.
+  rt::Runtime& runtime_;
+  kube::Client& client_;
+  const Logger log_;
+  ProcessHost& host_;
+  const ProcessNodeOptions options_;
+  const std::string folder_;
+  Environment base_environment_;
+
+  // Self-locking.
+  rt::StopSource stop_;
+  kube::Informer<api::core::Pod> pods_;
+  rt::WorkQueue<std::string> queue_;
+  std::unique_ptr<rt::Workers<std::string>> workers_;
+
+  rt::Mutex mutex_;
+  rt::Condition exited_;
+  std::map<std::string, std::shared_ptr<PodWork>> works_ BASALT_GUARDED_BY(mutex_);              // by UID
+  std::map<std::string, std::map<std::string, LogPlace>> log_places_ BASALT_GUARDED_BY(mutex_);  // UID, container
+
+  rt::Thread registrar_;  // used only by the owner
+  bool started_ = false;
+};
+
+}  // namespace basalt::node

@@ -1,0 +1,381 @@
+// Real processes on the operating system's runtime.
+#include "node/process_node.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "node/testing/local_cluster.h"
+#include "rt/real_runtime.h"
+
+namespace basalt::node {
+namespace {
+
+using testing::Agent;
+using testing::container_status;
+using testing::int_at;
+using testing::log_of;
+using testing::phase_of;
+using testing::TemporaryFolder;
+using namespace std::chrono_literals;
+
+// A pod named p on node n1 whose container c runs a shell script; more of the spec may follow.
+std::string shell_pod(std::string_view name, std::string_view script, std::string_view more = "") {
+  json::Object container{{"name", "c"}, {"image", "busybox"}, {"command", json::Array{"sh", "-c", script}}};
+  return "{apiVersion: v1, kind: Pod, metadata: {name: " + std::string(name) +
+         "}, spec: {nodeName: n1, restartPolicy: Never, containers: [" + json::Value(container).to_text() + "]" +
+         std::string(more) + "}}";
+}
+
+class ProcessNodeTest : public ::testing::Test {
+ protected:
+  void begin(ProcessNodeOptions options = {}, ProcessHostOptions host = {}) {
+    agent_ = std::make_unique<Agent>(*runtime_, cluster_.client(), folder_.path(), host, std::move(options));
+  }
+  void end() {
+    if (agent_) agent_->stop();
+    agent_.reset();
+  }
+  void TearDown() override {
+    end();
+    cluster_.stop();
+  }
+  bool wait_phase(std::string_view pod, std::string_view phase) {
+    return cluster_.wait_until([&] { return phase_of(cluster_, pod) == phase; }, 20s);
+  }
+  std::string log(std::string_view pod, LogOptions options = {}) { return log_of(*agent_->node, pod, "", options); }
+
+  std::unique_ptr<rt::Runtime> runtime_ = rt::make_real_runtime();
+  TemporaryFolder folder_;
+  sim::Cluster cluster_{*runtime_};
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(ProcessNodeTest, RunsACommandToItsEnd) {
+  begin();
+  cluster_.apply(shell_pod("a", "echo hello; echo there >&2"));
+  ASSERT_TRUE(wait_phase("a", "Succeeded"));
+  EXPECT_EQ(log("a"), "hello\nthere\n");
+  const json::Value status = container_status(cluster_, "a");
+  EXPECT_EQ(int_at(status, {"state", "terminated", "exitCode"}), 0);
+  EXPECT_EQ(status.string_at({"state", "terminated", "reason"}), "Completed");
+  EXPECT_NE(status.string_at({"state", "terminated", "finishedAt"}), "");
+  const auto pod = cluster_.get(sim::resources::kPods, "default", "a");
+  EXPECT_TRUE(pod->string_at({"status", "podIP"}).starts_with("127."));
+}
+
+TEST_F(ProcessNodeTest, RegistersItsNode) {
+  begin({.node = {.name = "n1", .labels = {{"zone", "a"}}}});
+  ASSERT_TRUE(cluster_.wait_until([&] { return cluster_.get(sim::resources::kNodes, "", "n1").has_value(); }));
+  const json::Value node = *cluster_.get(sim::resources::kNodes, "", "n1");
+  EXPECT_EQ(node.string_at({"metadata", "labels", "kubernetes.io/hostname"}), "n1");
+  EXPECT_EQ(node.string_at({"metadata", "labels", "zone"}), "a");
+  EXPECT_NE(node.string_at({"status", "capacity", "cpu"}), "");
+  EXPECT_EQ(node.find_path({"status", "conditions"})->as_array().back().string_at({"status"}), "True");
+  end();
+  const json::Value stopped = *cluster_.get(sim::resources::kNodes, "", "n1");
+  EXPECT_EQ(stopped.find_path({"status", "conditions"})->as_array().back().string_at({"status"}), "False");
+}
+
+TEST_F(ProcessNodeTest, ExitCodesAndReasons) {
+  begin();
+  cluster_.apply(shell_pod("three", "exit 3"));
+  cluster_.apply(shell_pod("killed", "kill -9 $$$$"));
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: none},
+    spec: {nodeName: n1, restartPolicy: OnFailure, containers: [{name: c, image: nginx:1}]}})");
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: absent},
+    spec: {nodeName: n1, restartPolicy: Always, containers: [{name: c, image: x, command: [no-such-program]}]}})");
+  ASSERT_TRUE(wait_phase("three", "Failed"));
+  ASSERT_TRUE(wait_phase("killed", "Failed"));
+  ASSERT_TRUE(wait_phase("none", "Failed"));
+  ASSERT_TRUE(wait_phase("absent", "Failed"));
+  EXPECT_EQ(int_at(container_status(cluster_, "three"), {"state", "terminated", "exitCode"}), 3);
+  const json::Value killed = container_status(cluster_, "killed");
+  EXPECT_EQ(int_at(killed, {"state", "terminated", "exitCode"}), 137);
+  EXPECT_EQ(int_at(killed, {"state", "terminated", "signal"}), 9);
+  const json::Value none = container_status(cluster_, "none");
+  EXPECT_EQ(none.string_at({"state", "terminated", "reason"}), "StartError");
+  EXPECT_EQ(none.string_at({"state", "terminated", "message"}),
+            "image nginx:1 has no command here: process nodes do not pull images; give command:");
+  const json::Value absent = container_status(cluster_, "absent");
+  EXPECT_NE(absent.string_at({"state", "terminated", "message"}).find("\"no-such-program\" is not on this machine"),
+            std::string_view::npos);
+}
+
+TEST_F(ProcessNodeTest, EnvironmentFromEverywhere) {
+  begin({.environment = {{"KUBERNETES_SERVICE_HOST", "127.0.0.1"}}});
+  cluster_.apply(R"yaml({apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {color: red, size: big}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {word: open sesame}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: e, labels: {app: x}}
+spec:
+  nodeName: n1
+  restartPolicy: Never
+  containers:
+  - name: c
+    image: x
+    command: [sh, -c, 'echo "$A|$B|$C|$NAME|$LABEL|$CPU|$WORD|$P_size|$MISSING|$KUBERNETES_SERVICE_HOST|$HOSTNAME|$0"']
+    args: ["$(A)-$$(A)"]
+    envFrom: [{prefix: P_, configMapRef: {name: m}}]
+    env:
+    - {name: A, value: one}
+    - {name: B, value: "$(A)-two-$(NOPE)-$$(A)"}
+    - {name: C, valueFrom: {configMapKeyRef: {name: m, key: color}}}
+    - {name: NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+    - {name: LABEL, valueFrom: {fieldRef: {fieldPath: "metadata.labels['app']"}}}
+    - {name: CPU, valueFrom: {resourceFieldRef: {resource: requests.cpu, divisor: 1m}}}
+    - {name: WORD, valueFrom: {secretKeyRef: {name: s, key: word}}}
+    - {name: MISSING, valueFrom: {configMapKeyRef: {name: nope, key: nope, optional: true}}}
+    resources: {requests: {cpu: 250m}}
+)yaml");
+  ASSERT_TRUE(wait_phase("e", "Succeeded"));
+  EXPECT_EQ(log("e"), "one|one-two-$(NOPE)-$(A)|red|e|x|250|open sesame|big||127.0.0.1|e|one-$(A)\n");
+}
+
+TEST_F(ProcessNodeTest, VolumesAreWhereTheManifestSays) {
+  begin();
+  const bool isolated = agent_->host->runner().isolates();
+  const std::string before = isolated ? "" : "\"$BASALT_ROOTFS\"";
+  cluster_.apply(R"({apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {a.conf: alpha, b.conf: beta}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {key: hidden}}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: disk},
+ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: v, labels: {app: x}}
+spec:
+  nodeName: n1
+  restartPolicy: Never
+  volumes:
+  - {name: conf, configMap: {name: m}}
+  - {name: one-item, configMap: {name: m, items: [{key: a.conf, path: deep/down.txt}]}}
+  - {name: hidden, secret: {secretName: s, defaultMode: 0400}}
+  - {name: about, downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}
+  - {name: both, projected: {sources: [{configMap: {name: m}}, {secret: {name: s}}]}}
+  - {name: room, emptyDir: {}}
+  - {name: disk, persistentVolumeClaim: {claimName: disk}}
+  - {name: host, hostPath: {path: /srv/data, type: DirectoryOrCreate}}
+  containers:
+  - name: c
+    image: x
+    command: [sh, -c, 'set -e; R=)" +
+                 before + R"(; cat $R/etc/basalt-test/b.conf $R/opt/one/deep/down.txt $R/s/key; echo;
+      stat -L -c %a $R/s/key; cat $R/about/labels; ls $R/both; echo x > $R/room/file; echo y > $R/disk/file;
+      echo z > $R/host/file; cat "$BASALT_VOLUME_ROOM/file" $R/nowhere/at/all/file; test ! -e $R/not-there']
+    volumeMounts:
+    - {name: conf, mountPath: /etc/basalt-test}
+    - {name: one-item, mountPath: /opt/one}
+    - {name: hidden, mountPath: /s}
+    - {name: about, mountPath: /about}
+    - {name: both, mountPath: /both}
+    - {name: room, mountPath: /room}
+    - {name: room, mountPath: /nowhere/at/all}
+    - {name: disk, mountPath: /disk}
+    - {name: host, mountPath: /host}
+)");
+  ASSERT_TRUE(wait_phase("v", "Succeeded")) << log("v") << container_status(cluster_, "v").to_pretty_text();
+  EXPECT_EQ(log("v"), "betaalphahidden\n400\napp=\"x\"\na.conf\nb.conf\nkey\nx\nx\n");
+  EXPECT_EQ(read_file(folder_.path() + "/claims/default/disk/file"), "y\n");
+  EXPECT_EQ(read_file(folder_.path() + "/hostpath/srv/data/file"), "z\n");
+  EXPECT_FALSE(std::filesystem::exists("/etc/basalt-test"));
+  EXPECT_FALSE(std::filesystem::exists("/nowhere"));
+}
+
+TEST_F(ProcessNodeTest, WaitsForAMissingConfigMapAndSaysSo) {
+  begin();
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: w}, spec: {nodeName: n1, restartPolicy: Never,
+    containers: [{name: c, image: x, command: [sh, -c, 'echo $V'],
+                  env: [{name: V, valueFrom: {configMapKeyRef: {name: later, key: v}}}]}]}})");
+  ASSERT_TRUE(cluster_.wait_until([&] {
+    return container_status(cluster_, "w").string_at({"state", "waiting", "reason"}) == "CreateContainerConfigError";
+  }));
+  EXPECT_EQ(phase_of(cluster_, "w"), "Pending");
+  EXPECT_NE(container_status(cluster_, "w").string_at({"state", "waiting", "message"}).find("later"),
+            std::string_view::npos);
+  cluster_.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: later}, data: {v: now}}");
+  ASSERT_TRUE(wait_phase("w", "Succeeded"));
+  EXPECT_EQ(log("w"), "now\n");
+}
+
+TEST_F(ProcessNodeTest, InitContainersRunFirstAndInOrder) {
+  begin();
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: i}, spec: {nodeName: n1, restartPolicy: Never,
+    volumes: [{name: d, emptyDir: {}}],
+    initContainers: [
+      {name: one, image: x, command: [sh, -c, 'echo 1 >> $BASALT_VOLUME_D/f'], volumeMounts: [{name: d, mountPath: /d}]},
+      {name: side, image: x, restartPolicy: Always, command: [sh, -c, 'trap "exit 0" TERM; while :; do sleep 0.05; done']},
+      {name: two, image: x, command: [sh, -c, 'echo 2 >> $BASALT_VOLUME_D/f'], volumeMounts: [{name: d, mountPath: /d}]}],
+    containers: [{name: c, image: x, command: [sh, -c, 'cat $BASALT_VOLUME_D/f'], volumeMounts: [{name: d, mountPath: /d}]}]}})");
+  ASSERT_TRUE(wait_phase("i", "Succeeded"));
+  EXPECT_EQ(log_of(*agent_->node, "i", "c"), "1\n2\n");
+  EXPECT_EQ(int_at(container_status(cluster_, "i", 1, "initContainerStatuses"), {"state", "terminated", "exitCode"}),
+            0);
+}
+
+TEST_F(ProcessNodeTest, AFailedInitContainerFailsThePod) {
+  begin();
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: f}, spec: {nodeName: n1, restartPolicy: Never,
+    initContainers: [{name: one, image: x, command: ["false"]}],
+    containers: [{name: c, image: x, command: ["true"]}]}})");
+  ASSERT_TRUE(wait_phase("f", "Failed"));
+  EXPECT_EQ(container_status(cluster_, "f").string_at({"state", "waiting", "reason"}), "PodInitializing");
+}
+
+TEST_F(ProcessNodeTest, RestartsWithBackoffUntilItSucceeds) {
+  begin({.restart = {.backoff_base = 10ms, .backoff_cap = 50ms}});
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: r}, spec: {nodeName: n1, restartPolicy: OnFailure,
+    containers: [{name: c, image: x,
+      command: [sh, -c, 'echo run >> count; echo $(wc -l < count); test $(wc -l < count) -ge 4']}]}})");
+  ASSERT_TRUE(wait_phase("r", "Succeeded"));
+  EXPECT_EQ(int_at(container_status(cluster_, "r"), {"restartCount"}), 3);
+  EXPECT_EQ(log("r"), "4\n");
+  EXPECT_EQ(log("r", {.previous = true}), "3\n");
+}
+
+TEST_F(ProcessNodeTest, DeletionAsksThenKills) {
+  begin();
+  cluster_.apply(shell_pod("polite", "trap 'exit 0' TERM; while :; do sleep 0.02; done"));
+  cluster_.apply(
+      shell_pod("stubborn", "trap '' TERM; while :; do sleep 0.02; done", ", terminationGracePeriodSeconds: 1"));
+  ASSERT_TRUE(wait_phase("polite", "Running"));
+  ASSERT_TRUE(wait_phase("stubborn", "Running"));
+  cluster_.remove(sim::resources::kPods, "default", "polite");
+  cluster_.remove(sim::resources::kPods, "default", "stubborn");
+  ASSERT_TRUE(cluster_.wait_until([&] { return phase_of(cluster_, "polite").empty(); }, 20s));
+  ASSERT_TRUE(cluster_.wait_until([&] { return phase_of(cluster_, "stubborn").empty(); }, 20s));
+  EXPECT_TRUE(cluster_.wait_until([&] { return std::filesystem::is_empty(folder_.path() + "/nodes/n1/pods"); }, 20s));
+}
+
+TEST_F(ProcessNodeTest, ActiveDeadlineFailsThePod) {
+  begin();
+  cluster_.apply(shell_pod("d", "sleep 100", ", activeDeadlineSeconds: 1"));
+  ASSERT_TRUE(wait_phase("d", "Failed"));
+  EXPECT_EQ(cluster_.get(sim::resources::kPods, "default", "d")->string_at({"status", "reason"}), "DeadlineExceeded");
+}
+
+TEST_F(ProcessNodeTest, LogsCanBeFollowed) {
+  begin();
+  cluster_.apply(shell_pod("l", "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two; printf end"));
+  ASSERT_TRUE(wait_phase("l", "Running"));
+  const std::string uid(cluster_.get(sim::resources::kPods, "default", "l")->string_at({"metadata", "uid"}));
+  std::string text;
+  const Done done = agent_->node->read_log(
+      "default", "l", "c", {.follow = true, .timestamps = true},
+      [&](std::string_view bytes) {
+        text += bytes;
+        // Once the first line is seen the process may go on.
+        EXPECT_TRUE(write_file(folder_.path() + "/nodes/n1/pods/" + uid + "/containers/c/rootfs/go", "", 0644).ok());
+        return true;
+      },
+      {});
+  ASSERT_TRUE(done.ok());
+  ASSERT_TRUE(wait_phase("l", "Succeeded"));
+  EXPECT_EQ(log("l"), "one\ntwo\nend");
+  EXPECT_EQ(log("l", {.tail_lines = 2}), "two\nend");
+  EXPECT_EQ(log("l", {.limit_bytes = 5}), "one\nt");
+  EXPECT_EQ(log("l", {.since = runtime_->wall_now() + 1h}), "");
+  EXPECT_EQ(text.substr(4, 1), "-");
+  EXPECT_EQ(text.find("Z one\n"), 29u);
+}
+
+TEST_F(ProcessNodeTest, NothingSurvivesTheStop) {
+  begin();
+  cluster_.apply(shell_pod("s", "trap '' TERM; sleep 1000 & setsid sleep 1001 & echo $!; echo up; wait"));
+  ASSERT_TRUE(wait_phase("s", "Running"));
+  ASSERT_TRUE(cluster_.wait_until([&] { return log("s").ends_with("up\n"); }));
+  const pid_t escaped = std::stoi(log("s"));
+  const std::string mark = "BASALT_HOST_ID=" + agent_->host->mark();
+  end();
+  auto other = make_linux_process_runner(*runtime_, Logger(), Isolation::Never);
+  EXPECT_EQ((*other)->kill_marked(mark), 0u);
+  (*other)->stop();
+  // Killed, though perhaps still a zombie of somebody who does not reap.
+  const auto stat = read_file("/proc/" + std::to_string(escaped) + "/stat");
+  EXPECT_TRUE(!stat || stat->find(") Z ") != std::string::npos) << *stat;
+}
+
+TEST_F(ProcessNodeTest, ASecondAgentRunsOnlyWhatMayRunAgain) {
+  begin();
+  const std::string count = folder_.path() + "/count";
+  cluster_.apply(shell_pod("done", "echo done >> " + count));
+  cluster_.apply(shell_pod("once", "echo once >> " + count + "; sleep 1000"));
+  std::string again =
+      shell_pod("again", "echo again >> " + count + "; test $(grep -c again " + count + ") -ge 2 || sleep 1000");
+  again.replace(again.find("Never"), 5, "OnFailure");
+  cluster_.apply(again);
+  ASSERT_TRUE(wait_phase("done", "Succeeded"));
+  ASSERT_TRUE(cluster_.wait_until([&] {
+    const std::string text = read_file(count).value_or("");
+    return text.find("once") != std::string::npos && text.find("again") != std::string::npos;
+  }));
+  ASSERT_TRUE(wait_phase("once", "Running"));
+  ASSERT_TRUE(wait_phase("again", "Running"));
+  end();
+  begin();
+  ASSERT_TRUE(wait_phase("again", "Succeeded"));
+  ASSERT_TRUE(wait_phase("once", "Failed"));
+  EXPECT_EQ(container_status(cluster_, "once").string_at({"state", "terminated", "reason"}), "Interrupted");
+  const std::string text = *read_file(count);
+  const auto times = [&](std::string_view word) {
+    std::size_t found = 0;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(times("done"), 1u);
+  EXPECT_EQ(times("once"), 1u);
+  EXPECT_EQ(times("again"), 2u);
+  EXPECT_EQ(log("done"), "");
+}
+
+TEST_F(ProcessNodeTest, PodsOfAJobTalkOverTcpByName) {
+  begin();
+  if (!agent_->host->runner().isolates()) GTEST_SKIP() << "mount namespaces are not permitted here";
+  const auto python = [](std::string_view name, std::string_view code) {
+    json::Object container{{"name", "c"}, {"image", "python"}, {"command", json::Array{"python3", "-c", code}}};
+    return "{apiVersion: v1, kind: Pod, metadata: {name: " + std::string(name) +
+           "}, spec: {nodeName: n1, restartPolicy: Never, hostname: " + std::string(name) +
+           ", subdomain: job, containers: [" + json::Value(container).to_text() + "]}}";
+  };
+  cluster_.apply(python("worker-0", R"(
+import socket, time
+for _ in range(500):
+    try:
+        s = socket.create_connection(("server-0.job", 7777), 5)
+        break
+    except OSError:
+        time.sleep(0.02)
+s.sendall(b"hi from " + socket.gethostname().encode())
+print(s.recv(100).decode())
+)"));
+  cluster_.apply(python("server-0", R"(
+import socket
+s = socket.create_server((socket.gethostbyname(socket.gethostname()), 7777))
+c, peer = s.accept()
+text = c.recv(100)
+c.sendall(text.upper())
+)"));
+  ASSERT_TRUE(wait_phase("worker-0", "Succeeded")) << log("worker-0") << log("server-0");
+  ASSERT_TRUE(wait_phase("server-0", "Succeeded"));
+  EXPECT_EQ(log("worker-0"), "HI FROM WORKER-0\n");
+}
+
+TEST_F(ProcessNodeTest, WithoutNamespacesTheSamePodRuns) {
+  begin({}, {.isolation = Isolation::Never});
+  cluster_.apply(R"({apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {f: text}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: plain}, spec: {nodeName: n1, restartPolicy: Never, subdomain: job,
+  volumes: [{name: conf, configMap: {name: m}}],
+  containers: [{name: c, image: x, command: [sh, -c, 'cat etc/conf/f; echo; cat $BASALT_VOLUME_CONF/f; echo; grep -c job $BASALT_HOSTS_FILE'],
+                volumeMounts: [{name: conf, mountPath: /etc/conf}]}]}})");
+  ASSERT_TRUE(wait_phase("plain", "Succeeded")) << log("plain");
+  EXPECT_EQ(log("plain"), "text\ntext\n2\n");
+}
+
+}  // namespace
+}  // namespace basalt::node

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "rt/runtime.h"
+
+namespace basalt::node {
+
+// Tells one started process from all others of its runner; never reused, never 0.
+using ProcessId = std::uint64_t;
+inline constexpr ProcessId kNoProcess = 0;
+
+enum class OutputStream : std::uint8_t { Out, Err };
+
+// A host path that the process sees under another one.
+struct BindMount {
+  std::string source;  // on the host; exists
+  std::string target;  // absolute, as the process sees it
+  bool read_only = false;
+};
+
+struct ProcessSpec {
+  std::string name;  // for messages: "default/a-0/main"
+  std::vector<std::string> argv;
+  std::vector<std::pair<std::string, std::string>> env;  // complete: nothing is inherited
+  std::string working_dir;                               // as the process sees it
+  // Used only by a runner that isolates().
+  std::string hostname;
+  std::vector<BindMount> mounts;
+  std::string scratch;  // an existing folder in which a private root may be put together
+
+  std::optional<std::uint64_t> address_space_bytes_max;  // RLIMIT_AS
+};
+
+struct StartedProcess {
+  ProcessId id = kNoProcess;
+  std::int64_t pid = 0;
+};
+
+// How a process ended: by itself with a code, or by a signal.
+struct ProcessExit {
+  int code = 0;    // 128 + signal if it was ended by one, as shells count
+  int signal = 0;  // 0 if it ended by itself
+};
+
+// Starts programs and tells when they end. Everything that touches processes goes through this, so that simulations use
+// a fake. Thread-safe; start() and stop() may wait, signal() does not.
+class ProcessRunner {
+ public:
+  // Called on the runner's thread, in order; may write a file but not wait for other threads.
+  using OnOutput = std::function<void(OutputStream stream, std::string_view bytes)>;
+  // Called once, after the last output. By then the whole process group is killed.
+  using OnExit = std::function<void(const ProcessExit& exit)>;
+
+  virtual ~ProcessRunner() = default;
+
+  // The program runs in a process group of its own, standard input is empty. An error with Reason::InvalidInput will
+  // come again however often it is tried (no such program, not executable); any other may pass (no memory).
+  virtual Result<StartedProcess> start(const ProcessSpec& spec, OnOutput on_output, OnExit on_exit) = 0;
+  // To the whole group; a process that has ended is fine.
+  virtual void signal(ProcessId id, int signal) = 0;
+  // Kills every process of this machine whose environment has this entry ("NAME=value"): what a crashed agent left
+  // behind, or what left its group. Returns how many.
+  virtual std::size_t kill_marked(std::string_view marker) = 0;
+  // Whether mounts and hostname are carried out; else the process sees the host's files.
+  [[nodiscard]] virtual bool isolates() const = 0;
+  // Kills what runs, waits until all exits have been told. Nothing starts afterwards. Before destruction; idempotent.
+  virtual void stop() = 0;
+};
+
+enum class Isolation : std::uint8_t {
+  Auto,    // private mount and UTS namespaces if this process may make them
+  Always,  // an error if it may not
+  Never,
+};
+
+// Real processes of this machine; one thread, which forks, reads the output and reaps. Only on the operating system's
+// runtime. Children get SIGKILL if that thread ends, as a second net.
+[[nodiscard]] Result<std::unique_ptr<ProcessRunner>> make_linux_process_runner(rt::Runtime& runtime, const Logger& log,
+                                                                               Isolation isolation);
+
+}  // namespace basalt::node

@@ -1,0 +1,345 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <map>
+
+#include "base/strings.h"
+#include "node/mount_plan.h"
+#include "node/process_runner.h"
+#include "node/spawn_linux.h"
+
+namespace basalt::node {
+namespace {
+
+constexpr std::size_t kReadBytes = 64 * 1024;
+constexpr int kReadsAtExitMax = 256;  // 16 MiB that were still in the pipes; they hold 64 KiB each unless enlarged
+
+enum class Source : std::uint64_t { Exit, Out, Err, Wake };
+
+class LinuxProcessRunner final : public ProcessRunner {
+ public:
+  LinuxProcessRunner(rt::Runtime& runtime, bool isolates, int epoll_fd, int wake_fd)
+      : isolates_(isolates), epoll_fd_(epoll_fd), wake_fd_(wake_fd), started_(runtime), buffer_(kReadBytes, '\0') {
+    watch(wake_fd_, 0, Source::Wake);
+    thread_ = rt::Thread(runtime, "processes", [this] { work(); });
+  }
+  ~LinuxProcessRunner() override {
+    BASALT_CHECK_MSG(!thread_.joinable(), "a process runner was destroyed unstopped");
+    ::close(epoll_fd_);
+    ::close(wake_fd_);
+  }
+
+  Result<StartedProcess> start(const ProcessSpec& spec, OnOutput on_output, OnExit on_exit) override {
+    Order order{&spec, std::move(on_output), std::move(on_exit), std::nullopt};
+    BASALT_TRY(order.plan, prepare(spec));
+    {
+      rt::MutexLock lock(mutex_);
+      if (stopping_) return Error::make(Reason::Cancelled, "the node is stopping");
+      orders_.push_back(&order);
+    }
+    wake();
+    rt::MutexLock lock(mutex_);
+    while (!order.result) started_.wait(mutex_);
+    return std::move(*order.result);
+  }
+
+  void signal(ProcessId id, int signal) override {
+    rt::MutexLock lock(mutex_);
+    const auto found = pids_.find(id);
+    // As long as it is listed the leader is not reaped, so its number is nobody else's.
+    if (found != pids_.end()) ::kill(-found->second, signal);
+  }
+
+  std::size_t kill_marked(std::string_view marker) override;
+
+  [[nodiscard]] bool isolates() const override { return isolates_; }
+
+  void stop() override {
+    if (!thread_.joinable()) return;
+    {
+      rt::MutexLock lock(mutex_);
+      stopping_ = true;
+      for (const auto& [id, pid] : pids_) ::kill(-pid, SIGKILL);
+    }
+    wake();
+    thread_.join();
+  }
+
+ private:
+  // One call of start(), which waits for the runner's thread: the kernel ties a child to the thread that made it.
+  struct Order {
+    const ProcessSpec* spec;
+    OnOutput on_output;
+    OnExit on_exit;
+    std::optional<Result<StartedProcess>> result;
+    SpawnPlan plan = {};
+  };
+
+  struct Child {
+    pid_t pid = 0;
+    int pid_fd = -1;
+    std::array<int, 2> output = {-1, -1};
+    OnOutput on_output;
+    OnExit on_exit;
+  };
+
+  [[nodiscard]] Result<SpawnPlan> prepare(const ProcessSpec& spec) const {
+    if (spec.argv.empty()) return Error::invalid_input(spec.name + ": no command");
+    SpawnPlan plan;
+    plan.argv = spec.argv;
+    for (const auto& [name, value] : spec.env) plan.env.push_back(name + "=" + value);
+    plan.programs = program_candidates(spec.argv.front(), plan.env);
+    plan.working_dir = spec.working_dir.empty() ? "/" : spec.working_dir;
+    plan.address_space_bytes_max = spec.address_space_bytes_max;
+    plan.isolate = isolates_;
+    if (isolates_) {
+      plan.hostname = spec.hostname.substr(0, 64);
+      BASALT_TRY(plan.mounts, plan_mounts(spec.mounts, spec.scratch));
+    }
+    return plan;
+  }
+
+  void wake() {
+    const std::uint64_t one = 1;
+    (void)!::write(wake_fd_, &one, sizeof one);
+  }
+
+  void watch(int fd, ProcessId id, Source source) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = id << 2 | static_cast<std::uint64_t>(source);
+    ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
+  }
+
+  void work();
+  void carry_out_orders();
+  Result<StartedProcess> start_child(Order& order);
+  void read_output(Child& child, OutputStream stream, int reads_max);
+  void reap(ProcessId id);
+
+  // Fixed after construction.
+  const bool isolates_;
+  const int epoll_fd_;
+  const int wake_fd_;
+
+  rt::Mutex mutex_;
+  rt::Condition started_;
+  std::deque<Order*> orders_ BASALT_GUARDED_BY(mutex_);
+  std::map<ProcessId, pid_t> pids_ BASALT_GUARDED_BY(mutex_);  // not yet reaped
+  bool stopping_ BASALT_GUARDED_BY(mutex_) = false;
+
+  // Used only by the runner's thread.
+  std::map<ProcessId, Child> children_;
+  ProcessId last_id_ = 0;
+  std::string buffer_;
+
+  rt::Thread thread_;
+};
+
+void LinuxProcessRunner::work() {
+  std::array<epoll_event, 64> events{};
+  while (true) {
+    const int count = ::epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), -1);
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t data = events[static_cast<std::size_t>(i)].data.u64;
+      const ProcessId id = data >> 2;
+      const auto source = static_cast<Source>(data & 3);
+      if (source == Source::Wake) {
+        std::uint64_t wakes = 0;
+        (void)!::read(wake_fd_, &wakes, sizeof wakes);
+        continue;
+      }
+      const auto child = children_.find(id);
+      if (child == children_.end()) continue;  // reaped earlier in this round
+      if (source == Source::Exit) {
+        reap(id);
+      } else {
+        read_output(child->second, source == Source::Out ? OutputStream::Out : OutputStream::Err, 1);
+      }
+    }
+    carry_out_orders();
+    rt::MutexLock lock(mutex_);
+    if (stopping_ && children_.empty()) return;
+  }
+}
+
+void LinuxProcessRunner::carry_out_orders() {
+  while (true) {
+    Order* order = nullptr;
+    bool refuse = false;
+    {
+      rt::MutexLock lock(mutex_);
+      if (orders_.empty()) return;
+      order = orders_.front();
+      orders_.pop_front();
+      refuse = stopping_;
+    }
+    Result<StartedProcess> result =
+        refuse ? Result<StartedProcess>(Error::make(Reason::Cancelled, "the node is stopping")) : start_child(*order);
+    rt::MutexLock lock(mutex_);
+    if (stopping_ && result.ok()) ::kill(-static_cast<pid_t>(result->pid), SIGKILL);
+    order->result = std::move(result);
+    started_.notify_all();
+  }
+}
+
+Result<StartedProcess> LinuxProcessRunner::start_child(Order& order) {
+  std::array<int, 2> out{};
+  std::array<int, 2> err{};
+  if (::pipe2(out.data(), O_CLOEXEC) != 0) return Error::make(Reason::InternalError, std::strerror(errno));
+  if (::pipe2(err.data(), O_CLOEXEC) != 0) {
+    const int error = errno;
+    ::close(out[0]);
+    ::close(out[1]);
+    return Error::make(Reason::InternalError, std::strerror(error));
+  }
+  order.plan.out_fd = out[1];
+  order.plan.err_fd = err[1];
+  Result<pid_t> pid = spawn(order.plan);
+  ::close(out[1]);
+  ::close(err[1]);
+  const int pid_fd = pid.ok() ? static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)) : -1;
+  if (pid_fd < 0) {
+    const int error = errno;
+    ::close(out[0]);
+    ::close(err[0]);
+    if (!pid.ok()) return std::move(pid).error();
+    ::kill(-*pid, SIGKILL);
+    while (::waitpid(*pid, nullptr, 0) < 0 && errno == EINTR) {}
+    return Error::make(Reason::InternalError, std::string("cannot watch a process: ") + std::strerror(error));
+  }
+  ::fcntl(out[0], F_SETFL, O_NONBLOCK);
+  ::fcntl(err[0], F_SETFL, O_NONBLOCK);
+  const ProcessId id = ++last_id_;
+  children_[id] = {*pid, pid_fd, {out[0], err[0]}, std::move(order.on_output), std::move(order.on_exit)};
+  {
+    rt::MutexLock lock(mutex_);
+    pids_[id] = *pid;
+  }
+  watch(pid_fd, id, Source::Exit);
+  watch(out[0], id, Source::Out);
+  watch(err[0], id, Source::Err);
+  return StartedProcess{id, *pid};
+}
+
+void LinuxProcessRunner::read_output(Child& child, OutputStream stream, int reads_max) {
+  int& fd = child.output[static_cast<std::size_t>(stream)];
+  for (int i = 0; i < reads_max && fd >= 0; ++i) {
+    const ssize_t got = ::read(fd, buffer_.data(), buffer_.size());
+    if (got > 0) {
+      if (child.on_output) child.on_output(stream, std::string_view(buffer_.data(), static_cast<std::size_t>(got)));
+    } else if (got < 0 && errno == EINTR) {
+      continue;
+    } else if (got < 0 && errno == EAGAIN) {
+      return;
+    } else {
+      ::close(fd);  // which also ends the watch
+      fd = -1;
+    }
+  }
+}
+
+void LinuxProcessRunner::reap(ProcessId id) {
+  Child child = std::move(children_[id]);
+  children_.erase(id);
+  // A container ends with its first process. The others of the group go while the zombie still holds the number.
+  ::kill(-child.pid, SIGKILL);
+  read_output(child, OutputStream::Out, kReadsAtExitMax);
+  read_output(child, OutputStream::Err, kReadsAtExitMax);
+  siginfo_t info{};
+  {
+    rt::MutexLock lock(mutex_);
+    pids_.erase(id);
+    while (::waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED) < 0 && errno == EINTR) {}
+  }
+  ::close(child.pid_fd);
+  for (const int fd : child.output) {
+    if (fd >= 0) ::close(fd);
+  }
+  ProcessExit exit;
+  if (info.si_code == CLD_EXITED) {
+    exit.code = info.si_status;
+  } else {
+    exit.signal = info.si_status;
+    exit.code = 128 + info.si_status;
+  }
+  if (child.on_exit) child.on_exit(exit);
+}
+
+bool has_entry(const std::string& path, std::string_view marker) {
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return false;
+  std::string text;
+  std::array<char, 4096> piece{};
+  while (text.size() < (1u << 20)) {
+    const std::size_t got = std::fread(piece.data(), 1, piece.size(), file);
+    if (got == 0) break;
+    text.append(piece.data(), got);
+  }
+  std::fclose(file);
+  for (const std::string_view entry : base::split(text, '\0')) {
+    if (entry == marker) return true;
+  }
+  return false;
+}
+
+std::size_t LinuxProcessRunner::kill_marked(std::string_view marker) {
+  std::size_t killed = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entries("/proc", error), end; !error && entries != end;
+       entries.increment(error)) {
+    const std::string name = entries->path().filename().native();
+    const auto pid = base::parse_int64(name);
+    if (!pid || *pid == ::getpid()) continue;
+    // The number is held by this descriptor, so that what is read and what is killed are the same process.
+    const int pid_fd = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(*pid), 0));
+    if (pid_fd < 0) continue;
+    if (has_entry("/proc/" + name + "/environ", marker) &&
+        ::syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, nullptr, 0) == 0) {
+      ++killed;
+    }
+    ::close(pid_fd);
+  }
+  return killed;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ProcessRunner>> make_linux_process_runner(rt::Runtime& runtime, const Logger& log,
+                                                                 Isolation isolation) {
+  BASALT_CHECK_MSG(!runtime.is_simulated(), "real processes do not run in virtual time");
+  bool isolates = false;
+  if (isolation != Isolation::Never) {
+    std::string folder = (std::filesystem::temp_directory_path() / "basalt-probe-XXXXXX").native();
+    if (::mkdtemp(folder.data()) != nullptr) {
+      isolates = can_isolate(folder);
+      ::rmdir(folder.c_str());
+    }
+    if (!isolates && isolation == Isolation::Always) {
+      return Error::invalid_input(
+          "this process may not make mount namespaces (it needs root or CAP_SYS_ADMIN); run it as root or choose "
+          "isolation auto");
+    }
+  }
+  const int epoll_fd = ::epoll_create1(EPOLL_CLOEXEC);
+  const int wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (epoll_fd < 0 || wake_fd < 0) {
+    return Error::make(Reason::InternalError, std::string("cannot watch processes: ") + std::strerror(errno));
+  }
+  log.info("processes run here", {{"isolated", isolates}});
+  return std::unique_ptr<ProcessRunner>(std::make_unique<LinuxProcessRunner>(runtime, isolates, epoll_fd, wake_fd));
+}
+
+}  // namespace basalt::node

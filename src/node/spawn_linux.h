@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "node/mount_plan.h"
+
+namespace basalt::node {
+
+// Everything the child needs, made ready before the fork: afterwards it may only make system calls.
+struct SpawnPlan {
+  std::vector<std::string> programs;  // paths to try in this order
+  std::vector<std::string> argv;
+  std::vector<std::string> env;  // "NAME=value"
+  std::string working_dir;
+  std::string hostname;           // "" = leave
+  std::vector<MountStep> mounts;  // none = no namespace
+  bool isolate = false;
+  std::optional<std::uint64_t> address_space_bytes_max;
+  int out_fd = -1;  // become 1 and 2
+  int err_fd = -1;
+};
+
+// Starts the program in a process group of its own. Every signal is as a fresh program expects it; the child is killed
+// if the calling thread ends. An error of the child (no such program, a mount that is refused) comes back as ours.
+[[nodiscard]] Result<pid_t> spawn(const SpawnPlan& plan);
+
+// Where a program of that name may lie, by the PATH of the environment; a name with a slash is itself.
+[[nodiscard]] std::vector<std::string> program_candidates(const std::string& name, const std::vector<std::string>& env);
+
+// Whether this process may make mount and UTS namespaces and bind mounts in them.
+[[nodiscard]] bool can_isolate(const std::string& folder);
+
+}  // namespace basalt::node

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/time.h"
+#include "rt/time.h"
+#include "scheduler/finder.h"
+#include "scheduler/gang.h"
+#include "scheduler/queues.h"
+#include "scheduler/snapshot.h"
+
+namespace basalt::scheduler {
+
+struct PlannerOptions {
+  Strategy strategy = Strategy::Pack;
+  ShardMode shard_mode = ShardMode::None;
+  bool preempt = true;
+  bool reclaim = true;
+  // How long a pod without a group is left to whoever makes groups for such pods.
+  rt::Duration ungrouped_wait = std::chrono::milliseconds(500);
+  // Waiting shorter than this is not worth a word on the object.
+  rt::Duration condition_delay = std::chrono::seconds(1);
+  // Numbers in a condition are brought up to date at most so often.
+  rt::Duration condition_refresh = std::chrono::seconds(30);
+  // Counts of a group are written once they have been out of date for this long, so that ten pods cost one write.
+  rt::Duration counts_delay = std::chrono::seconds(1);
+  // An admitted group holds its minResources against other admissions for this long at most.
+  rt::Duration reservation_max = std::chrono::seconds(60);
+  double overcommit = 0.2;                   // of the cluster, that groups without room may be admitted into
+  std::size_t placements_max = 2000;         // a cycle; more follow in the next, which begins at once
+  std::size_t pod_conditions_max = 500;      // a cycle
+  int eviction_attempts_max = 8;             // a cycle
+  std::size_t eviction_units_max = 512;      // considered for one gang
+};
+
+struct BindDecision {
+  PodId pod = kNone;
+  GroupId group = kNone;
+  std::string uid;
+};
+struct EvictDecision {
+  PodId pod = kNone;
+  std::string uid;
+  bool is_reclaim = false;
+  std::string message;
+};
+struct StatusDecision {
+  GroupId group = kNone;
+  std::string uid;
+  GroupStatus status;
+  bool is_new_condition = false;  // worth an event
+};
+struct PodConditionDecision {
+  PodId pod = kNone;
+  std::string uid;
+  PendingKind kind = PendingKind::None;
+  std::string message;
+};
+struct QueueDecision {
+  QueueId queue = kNone;
+  api::ResourceList allocated;
+};
+
+struct Plan {
+  std::vector<BindDecision> binds;  // gang by gang; the snapshot already assumes them
+  std::vector<EvictDecision> evictions;
+  std::vector<StatusDecision> statuses;
+  std::vector<PodConditionDecision> pod_conditions;
+  std::vector<QueueDecision> queues;
+  rt::Instant wake_at = rt::kNever;  // when there will be something to do even if nothing changes
+  bool has_more = false;             // a limit of the cycle was reached
+};
+
+// Decides: which groups are admitted, which pods go where, who is evicted for whom, and what the objects are to say.
+// Looks at the snapshot alone, no clock and no client. One thread.
+class Planner {
+ public:
+  Planner(Snapshot& snapshot, PlannerOptions options);
+
+  // One cycle. `wall` is written into conditions.
+  [[nodiscard]] Plan run(rt::Instant now, api::Time wall);
+
+  // The sentence for people, with numbers, about a group that waits. Costs a look at every node.
+  [[nodiscard]] PendingReason explain(GroupId group);
+
+ private:
+  enum class RoomKind : std::uint8_t { Preempt, Reclaim };
+  struct VictimUnit;
+
+  // 1. admit
+  void admit();
+  void count_reservations();
+  void reserve(const Group& group);
+  [[nodiscard]] PendingKind admission_problem(Group& group);
+  [[nodiscard]] bool is_queue_open(QueueId queue) const;
+  // 2. place
+  void place();
+  void place_held();
+  void place_in_order(const std::vector<GroupId>& urgent);
+  PendingKind try_group(GroupId id);
+  void place_rest();
+  [[nodiscard]] bool may_try(const Group& group);
+  [[nodiscard]] bool is_unchanged_failure(const Group& group) const;
+  void remember_failure(Group& group, const GangOutcome& outcome);
+  void commit(GroupId id, const GangOutcome& outcome);
+  [[nodiscard]] QueueId pick_queue(QueueId from, const std::vector<std::size_t>& remaining,
+                                   const std::vector<std::size_t>& own) const;
+  // 3. make room
+  void make_room();
+  bool make_room_for(GroupId id, RoomKind kind);
+  [[nodiscard]] std::vector<VictimUnit> find_victims(const Group& group, RoomKind kind) const;
+  [[nodiscard]] bool would_fit(GroupId id);
+  // 4. say
+  void say();
+  void say_group(GroupId id);
+  [[nodiscard]] GroupPhase phase_of(Group& group);
+  void say_conditions(Group& group, GroupStatus& wanted, bool& is_new);
+  void say_pod_conditions(GroupId id);
+  void say_queues();
+  void set_reason(Group& group, PendingKind kind);
+  void clear_reason(Group& group);
+  void call_again(GroupId id, rt::Instant at);
+  void wake_by(rt::Instant at) { plan_.wake_at = std::min(plan_.wake_at, at); }
+
+  [[nodiscard]] std::string room_text(const Group& group, PodId pod, PendingReason& reason);
+  [[nodiscard]] ResourceShortage shortage(ResourceIndex resource, std::int64_t requested, std::int64_t free) const;
+
+  Snapshot& snapshot_;
+  const PlannerOptions options_;
+  NodeFinder finder_;
+  GangPlacer placer_;
+  std::set<std::pair<rt::Instant, GroupId>> due_;  // groups to look at again at a time
+  std::set<GroupId> reserving_;                    // admitted, not tried yet
+  std::set<GroupId> nominated_;                    // room is being made for them
+  std::vector<rt::Instant> queue_written_;
+
+  // Of the cycle that runs.
+  rt::Instant now_{};
+  api::Time wall_;
+  Plan plan_;
+  std::unique_ptr<QueueShares> shares_;
+  std::vector<GroupId> failed_;
+  std::vector<GroupId> rest_;
+  std::vector<Placement> held_;
+  Amounts reserved_;
+  Amounts reserved_waiting_;
+  std::vector<Amounts> reserved_in_;  // by queue, with the queues below
+};
+
+}  // namespace basalt::scheduler
