@@ -11,6 +11,7 @@ RUN apt-get update \
     libre2-9 libspdlog1.10 libsqlite3-0 libssl3 libyaml-0-2 \
  && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src/build/basalt /usr/local/bin/basalt
+COPY deploy/gen-admission-secret.sh /
 RUN for name in vcctl vc-controller-manager vc-webhook-manager; do ln -s basalt "/usr/local/bin/$name"; done
 USER 1000
 ENTRYPOINT ["/usr/local/bin/basalt"]

@@ -30,6 +30,7 @@ kube: packages ## build the real etcd, kube-apiserver and kubectl for the kube l
 generate: ## regenerate types, CRDs and the API reference from schema/
 	@python3 tools/gen/generate.py
 	@python3 tools/gen/chart.py
+	@python3 tools/gen/policies.py
 
 format: packages ## format the C++ sources in place
 	@tools/format --write

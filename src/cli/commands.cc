@@ -5,12 +5,17 @@
 
 #include "cli/client/command.h"
 #include "cli/controllers.h"
+#include "cli/flow/flow_commands.h"
+#include "cli/inspect/inspect_commands.h"
 #include "cli/job/job_commands.h"
+#include "cli/node/node.h"
 #include "cli/pod/pod_commands.h"
 #include "cli/queue/queue_commands.h"
 #include "cli/roles.h"
 #include "cli/run/run_commands.h"
+#include "cli/scheduler/scheduler.h"
 #include "cli/up/up.h"
+#include "cli/webhooks/webhooks.h"
 
 namespace basalt::cli {
 namespace {
@@ -23,7 +28,20 @@ constexpr std::array kCommands = {
     Command{"job", "jobs: run, list, view, suspend, resume, delete", &run_job},
     Command{"queue", "queues: create, list, get, operate, delete", &run_queue},
     Command{"pod", "pods of jobs: list", &run_pod},
+    Command{"jobflow", "flows of jobs: create, list, get, describe, delete", &run_job_flow},
+    Command{"jobtemplate", "templates of the jobs of flows: create, list, get, describe, delete", &run_job_template},
+    Command{"explain", "say why a job waits, and what helps", &run_explain},
+    Command{"logs", "print the logs of all pods of a job", &run_logs},
+    Command{"watch", "follow jobs to their end, with logs", &run_watch},
+    Command{"wait", "wait until jobs end or reach a phase", &run_wait},
+    Command{"tree", "show a job with all that belongs to it", &run_tree},
+    Command{"events", "show events of a job or a namespace", &run_events},
+    Command{"top", "show what queues and nodes have given out", &run_top},
+    Command{"doctor", "check the cluster and what you may do there", &run_doctor},
     Command{"controllers", "run the controllers against a Kubernetes API server", &run_controllers},
+    Command{"scheduler", "run the gang scheduler against a Kubernetes API server", &run_scheduler},
+    Command{"node", "run a node of processes, or simulated nodes, for a Kubernetes API server", &run_node},
+    Command{"webhooks", "serve admission reviews to Kubernetes API servers", &run_webhooks},
     Command{"version", "print the version", &run_version},
 };
 

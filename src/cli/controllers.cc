@@ -76,11 +76,14 @@ void add_flags(GoFlags& flags, ControllersFlags& target) {
   flags.text("ca-cert-file", target.ca_file, "with the two below: the health server speaks TLS", "FILE");
   flags.text("tls-cert-file", target.certificate_file, "its certificate", "FILE");
   flags.text("tls-private-key-file", target.key_file, "its key", "FILE");
-  // Of the sharding controller, which has a configuration of its own.
-  for (const std::string_view name :
-       {"scheduler-configs", "shard-sync-period", "sharding-configmap", "sharding-configmap-namespace"})
-    flags.ignored(name, true);
-  flags.ignored("enable-node-event-trigger", false);
+  flags.section("Sharding");
+  controllers::sharding::ShardingOptions& sharding = manager.sharding;
+  flags.comma_list("scheduler-configs", sharding.scheduler_configs,
+                   "schedulers without a ConfigMap: name:type:minUtil:maxUtil:warmup:minNodes:maxNodes");
+  flags.duration("shard-sync-period", target.shard_sync_period, "time between two full comparisons");
+  flags.truth("enable-node-event-trigger", sharding.enable_node_event_trigger, "write soon after large changes");
+  flags.text("sharding-configmap", sharding.config_map, "its configuration; \"\" for flags only", "NAME");
+  flags.text("sharding-configmap-namespace", sharding.config_map_namespace, "where that is", "NAMESPACE");
   add_role_flags(flags, target.role);
 }
 
@@ -95,6 +98,7 @@ Done settle(ControllersFlags& flags) {
   election.renew_deadline = flags.renew_deadline.value;
   election.retry_period = flags.retry_period.value;
   if (!flags.lock_object_namespace.empty()) election.ns = flags.lock_object_namespace;
+  flags.run.manager.sharding.shard_sync_period = flags.shard_sync_period.value;
   flags.run.host = host_name();
   if (flags.missing_claim == "emptyDir") flags.run.manager.missing_claim = controllers::MissingClaim::EmptyDir;
   collect(controllers::validate(flags.run.manager));

@@ -87,18 +87,27 @@ Done wait_established(rt::Runtime& runtime, kube::Client& client, const std::str
   }
 }
 
-}  // namespace
-
-Done install(rt::Runtime& runtime, kube::Client& client, const rt::StopToken& stop, rt::Duration timeout) {
+Done install_all(std::span<const std::string_view> texts, rt::Runtime& runtime, kube::Client& client,
+                 const rt::StopToken& stop, rt::Duration timeout) {
   const rt::Instant deadline = rt::saturating_add(runtime.now(), timeout);
   std::vector<std::string> names;
-  for (const std::string_view manifest : manifests()) {
+  for (const std::string_view manifest : texts) {
     BASALT_TRY(const json::Value crd, yaml::read(manifest));
     names.emplace_back(crd.string_at({"metadata", "name"}));
     BASALT_TRY_DONE(put(client, crd, stop));
   }
   for (const std::string& name : names) BASALT_TRY_DONE(wait_established(runtime, client, name, deadline, stop));
   return Ok{};
+}
+
+}  // namespace
+
+Done install(rt::Runtime& runtime, kube::Client& client, const rt::StopToken& stop, rt::Duration timeout) {
+  return install_all(manifests(), runtime, client, stop, timeout);
+}
+
+Done install_karmada(rt::Runtime& runtime, kube::Client& client, const rt::StopToken& stop, rt::Duration timeout) {
+  return install_all(karmada_manifests(), runtime, client, stop, timeout);
 }
 
 }  // namespace basalt::crds

@@ -18,4 +18,9 @@ namespace basalt::crds {
 [[nodiscard]] Done install(rt::Runtime& runtime, kube::Client& client, const rt::StopToken& stop,
                            rt::Duration timeout = std::chrono::seconds(30));
 
+// The kinds of Karmada that its stand-in (src/federation) stores on the host. Never for a real Karmada.
+[[nodiscard]] std::span<const std::string_view> karmada_manifests();
+[[nodiscard]] Done install_karmada(rt::Runtime& runtime, kube::Client& client, const rt::StopToken& stop,
+                                   rt::Duration timeout = std::chrono::seconds(30));
+
 }  // namespace basalt::crds

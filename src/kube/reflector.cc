@@ -58,8 +58,9 @@ void Reflector::run(const rt::StopToken& stop) {
     if (must_list_again(outcome.error())) {
       ++expired_;
       position_.clear();
-      // The first time at once; if it goes on like this, with pauses.
-      if (failures_in_row_ <= 1) continue;
+      // The first time at once, and also if a watch after an outage learns it: the pauses of the outage are over. If
+      // lists go on like this, with pauses.
+      if (failures_in_row_ <= 1 || !was_list) continue;
     }
     if (pause(outcome.error(), stop)) return;
   }

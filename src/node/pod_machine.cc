@@ -163,6 +163,7 @@ void PodMachine::step_init(PodStep& step, rt::Instant now, bool& complete, bool&
     if (run.kind == ContainerKind::Sidecar) {
       if (is_over(run)) failed = true;  // it cannot be started at all
       if (run.state != RunState::Running && !is_over(run)) want(step, i, now);
+      if (run.kill_at != rt::kNever) end_one(step, i, now);
       if (run.has_started || begun) continue;
       complete = false;
       return;

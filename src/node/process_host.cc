@@ -50,6 +50,9 @@ void ProcessHost::start() {
   started_ = true;
   const std::size_t killed = runner_->kill_marked(std::string(kMarkVariable) + "=" + mark_);
   if (killed > 0) log_.info("killed processes that an earlier run left behind", {{"processes", killed}});
+  const Done guarded = runner_->guard(std::string(kMarkVariable) + "=" + mark_);
+  if (!guarded.ok())
+    log_.warn("processes of pods may outlive this program if it is killed", {{"error", guarded.error()}});
   names_.start();
 }
 

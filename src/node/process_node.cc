@@ -199,6 +199,8 @@ void ProcessNode::end_processes() {
       }
     }
   }
+  rt::MutexLock lock(mutex_);
+  while (probes_running_ > 0) exited_.wait(mutex_);
 }
 
 bool ProcessNode::has_pod(const std::string& ns, const std::string& name) { return pods_.get({ns, name}) != nullptr; }
@@ -221,6 +223,7 @@ std::shared_ptr<ProcessNode::PodWork> ProcessNode::adopt(const PodPtr& pod) {
   const std::string& uid = pod->metadata.uid;
   auto work = std::make_shared<PodWork>(pod, options_.restart);
   work->probes.resize(work->machine.containers().size());
+  work->probed_runs.resize(work->machine.containers().size());
   work->specs.resize(work->machine.containers().size());
   work->condition_times = condition_times(*pod);
   std::string address = pod->status.pod_ip;
@@ -255,6 +258,9 @@ void ProcessNode::take_exits(PodWork& work) {
   const rt::Instant now = runtime_.now();
   for (const Exit& one : exits) {
     work.machine.on_exit(one.container, one.exit, one.wall, now);
+    for (const auto& probe : work.probes[one.container]) {
+      if (probe->is_running) host_.runner().signal(probe->process, SIGKILL);
+    }
     work.probes[one.container].clear();
     const ContainerRun& run = work.machine.containers()[one.container];
     const bool failed = run.ended && run.ended->exit_code != 0;

@@ -90,7 +90,12 @@ class ProcessNode final : public Node {
   Done delete_pod(PodWork& work, const rt::StopToken& stop);
   void forget(const std::string& uid);
   void remove_stale_folders();
+  // Exec probes; `wake_at` becomes earlier where the next step is.
   void run_probes(PodWork& work, rt::Instant& wake_at);
+  void begin_probes(PodWork& work, std::size_t index);
+  void step_probe(PodWork& work, std::size_t index, const std::shared_ptr<ProbeRun>& probe, rt::Instant& wake_at);
+  void start_probe(PodWork& work, std::size_t index, const std::shared_ptr<ProbeRun>& probe);
+  void judge(PodWork& work, std::size_t index, ProbeRun& probe, rt::Instant& wake_at);
   void tell(const PodWork& work, kube::EventType type, std::string_view reason, std::string_view message);
   void register_and_renew();
   void renew_lease(const rt::StopToken& stop);
@@ -119,6 +124,8 @@ class ProcessNode final : public Node {
   rt::Condition exited_;
   std::map<std::string, std::shared_ptr<PodWork>> works_ BASALT_GUARDED_BY(mutex_);              // by UID
   std::map<std::string, std::map<std::string, LogPlace>> log_places_ BASALT_GUARDED_BY(mutex_);  // UID, container
+
+  std::size_t probes_running_ BASALT_GUARDED_BY(mutex_) = 0;
 
   rt::Thread registrar_;  // used only by the owner
   bool started_ = false;

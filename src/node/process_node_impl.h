@@ -10,9 +10,12 @@
 
 namespace basalt::node {
 
+enum class ProbeKind : std::uint8_t { Startup, Liveness, Readiness };
+
 // The state of one probe of a container that runs.
 struct ProcessNode::ProbeRun {
-  const api::core::Probe* probe = nullptr;
+  ProbeKind kind = ProbeKind::Startup;
+  const api::core::Probe* probe = nullptr;  // in the pod
   bool is_running = false;
   bool has_result = false;  // guarded by the node's mutex, with the next
   bool succeeded = false;
@@ -41,8 +44,9 @@ struct ProcessNode::PodWork {
   ConditionTimes condition_times;
   std::string written_status;
   std::string written_record;
-  // By container: the probes of the run, startup, liveness, readiness.
+  // By container: the probes of the run, and which run that is.
   std::vector<std::vector<std::shared_ptr<ProbeRun>>> probes;
+  std::vector<std::int32_t> probed_runs;
   std::vector<ProcessSpec> specs;  // of the newest run of each container, for probes
 
   std::vector<Exit> exits;  // guarded by the node's mutex

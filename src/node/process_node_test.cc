@@ -5,51 +5,19 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "node/testing/local_cluster.h"
-#include "rt/real_runtime.h"
+#include "node/testing/process_test.h"
 
 namespace basalt::node {
 namespace {
 
-using testing::Agent;
 using testing::container_status;
 using testing::int_at;
 using testing::log_of;
 using testing::phase_of;
-using testing::TemporaryFolder;
 using namespace std::chrono_literals;
 
-// A pod named p on node n1 whose container c runs a shell script; more of the spec may follow.
-std::string shell_pod(std::string_view name, std::string_view script, std::string_view more = "") {
-  json::Object container{{"name", "c"}, {"image", "busybox"}, {"command", json::Array{"sh", "-c", script}}};
-  return "{apiVersion: v1, kind: Pod, metadata: {name: " + std::string(name) +
-         "}, spec: {nodeName: n1, restartPolicy: Never, containers: [" + json::Value(container).to_text() + "]" +
-         std::string(more) + "}}";
-}
-
-class ProcessNodeTest : public ::testing::Test {
- protected:
-  void begin(ProcessNodeOptions options = {}, ProcessHostOptions host = {}) {
-    agent_ = std::make_unique<Agent>(*runtime_, cluster_.client(), folder_.path(), host, std::move(options));
-  }
-  void end() {
-    if (agent_) agent_->stop();
-    agent_.reset();
-  }
-  void TearDown() override {
-    end();
-    cluster_.stop();
-  }
-  bool wait_phase(std::string_view pod, std::string_view phase) {
-    return cluster_.wait_until([&] { return phase_of(cluster_, pod) == phase; }, 20s);
-  }
-  std::string log(std::string_view pod, LogOptions options = {}) { return log_of(*agent_->node, pod, "", options); }
-
-  std::unique_ptr<rt::Runtime> runtime_ = rt::make_real_runtime();
-  TemporaryFolder folder_;
-  sim::Cluster cluster_{*runtime_};
-  std::unique_ptr<Agent> agent_;
-};
+using ProcessNodeTest = testing::ProcessTest;
+using testing::shell_pod;
 
 TEST_F(ProcessNodeTest, RunsACommandToItsEnd) {
   begin();
@@ -133,58 +101,6 @@ spec:
 )yaml");
   ASSERT_TRUE(wait_phase("e", "Succeeded"));
   EXPECT_EQ(log("e"), "one|one-two-$(NOPE)-$(A)|red|e|x|250|open sesame|big||127.0.0.1|e|one-$(A)\n");
-}
-
-TEST_F(ProcessNodeTest, VolumesAreWhereTheManifestSays) {
-  begin();
-  const bool isolated = agent_->host->runner().isolates();
-  const std::string before = isolated ? "" : "\"$BASALT_ROOTFS\"";
-  cluster_.apply(R"({apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {a.conf: alpha, b.conf: beta}}
----
-{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {key: hidden}}
----
-{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: disk},
- spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: v, labels: {app: x}}
-spec:
-  nodeName: n1
-  restartPolicy: Never
-  volumes:
-  - {name: conf, configMap: {name: m}}
-  - {name: one-item, configMap: {name: m, items: [{key: a.conf, path: deep/down.txt}]}}
-  - {name: hidden, secret: {secretName: s, defaultMode: 0400}}
-  - {name: about, downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}
-  - {name: both, projected: {sources: [{configMap: {name: m}}, {secret: {name: s}}]}}
-  - {name: room, emptyDir: {}}
-  - {name: disk, persistentVolumeClaim: {claimName: disk}}
-  - {name: host, hostPath: {path: /srv/data, type: DirectoryOrCreate}}
-  containers:
-  - name: c
-    image: x
-    command: [sh, -c, 'set -e; R=)" +
-                 before + R"(; cat $R/etc/basalt-test/b.conf $R/opt/one/deep/down.txt $R/s/key; echo;
-      stat -L -c %a $R/s/key; cat $R/about/labels; ls $R/both; echo x > $R/room/file; echo y > $R/disk/file;
-      echo z > $R/host/file; cat "$BASALT_VOLUME_ROOM/file" $R/nowhere/at/all/file; test ! -e $R/not-there']
-    volumeMounts:
-    - {name: conf, mountPath: /etc/basalt-test}
-    - {name: one-item, mountPath: /opt/one}
-    - {name: hidden, mountPath: /s}
-    - {name: about, mountPath: /about}
-    - {name: both, mountPath: /both}
-    - {name: room, mountPath: /room}
-    - {name: room, mountPath: /nowhere/at/all}
-    - {name: disk, mountPath: /disk}
-    - {name: host, mountPath: /host}
-)");
-  ASSERT_TRUE(wait_phase("v", "Succeeded")) << log("v") << container_status(cluster_, "v").to_pretty_text();
-  EXPECT_EQ(log("v"), "betaalphahidden\n400\napp=\"x\"\na.conf\nb.conf\nkey\nx\nx\n");
-  EXPECT_EQ(read_file(folder_.path() + "/claims/default/disk/file"), "y\n");
-  EXPECT_EQ(read_file(folder_.path() + "/hostpath/srv/data/file"), "z\n");
-  EXPECT_FALSE(std::filesystem::exists("/etc/basalt-test"));
-  EXPECT_FALSE(std::filesystem::exists("/nowhere"));
 }
 
 TEST_F(ProcessNodeTest, WaitsForAMissingConfigMapAndSaysSo) {
@@ -331,50 +247,6 @@ TEST_F(ProcessNodeTest, ASecondAgentRunsOnlyWhatMayRunAgain) {
   EXPECT_EQ(times("once"), 1u);
   EXPECT_EQ(times("again"), 2u);
   EXPECT_EQ(log("done"), "");
-}
-
-TEST_F(ProcessNodeTest, PodsOfAJobTalkOverTcpByName) {
-  begin();
-  if (!agent_->host->runner().isolates()) GTEST_SKIP() << "mount namespaces are not permitted here";
-  const auto python = [](std::string_view name, std::string_view code) {
-    json::Object container{{"name", "c"}, {"image", "python"}, {"command", json::Array{"python3", "-c", code}}};
-    return "{apiVersion: v1, kind: Pod, metadata: {name: " + std::string(name) +
-           "}, spec: {nodeName: n1, restartPolicy: Never, hostname: " + std::string(name) +
-           ", subdomain: job, containers: [" + json::Value(container).to_text() + "]}}";
-  };
-  cluster_.apply(python("worker-0", R"(
-import socket, time
-for _ in range(500):
-    try:
-        s = socket.create_connection(("server-0.job", 7777), 5)
-        break
-    except OSError:
-        time.sleep(0.02)
-s.sendall(b"hi from " + socket.gethostname().encode())
-print(s.recv(100).decode())
-)"));
-  cluster_.apply(python("server-0", R"(
-import socket
-s = socket.create_server((socket.gethostbyname(socket.gethostname()), 7777))
-c, peer = s.accept()
-text = c.recv(100)
-c.sendall(text.upper())
-)"));
-  ASSERT_TRUE(wait_phase("worker-0", "Succeeded")) << log("worker-0") << log("server-0");
-  ASSERT_TRUE(wait_phase("server-0", "Succeeded"));
-  EXPECT_EQ(log("worker-0"), "HI FROM WORKER-0\n");
-}
-
-TEST_F(ProcessNodeTest, WithoutNamespacesTheSamePodRuns) {
-  begin({}, {.isolation = Isolation::Never});
-  cluster_.apply(R"({apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {f: text}}
----
-{apiVersion: v1, kind: Pod, metadata: {name: plain}, spec: {nodeName: n1, restartPolicy: Never, subdomain: job,
-  volumes: [{name: conf, configMap: {name: m}}],
-  containers: [{name: c, image: x, command: [sh, -c, 'cat etc/conf/f; echo; cat $BASALT_VOLUME_CONF/f; echo; grep -c job $BASALT_HOSTS_FILE'],
-                volumeMounts: [{name: conf, mountPath: /etc/conf}]}]}})");
-  ASSERT_TRUE(wait_phase("plain", "Succeeded")) << log("plain");
-  EXPECT_EQ(log("plain"), "text\ntext\n2\n");
 }
 
 }  // namespace

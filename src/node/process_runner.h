@@ -71,6 +71,8 @@ class ProcessRunner {
   // Kills every process of this machine whose environment has this entry ("NAME=value"): what a crashed agent left
   // behind, or what left its group. Returns how many.
   virtual std::size_t kill_marked(std::string_view marker) = 0;
+  // From now on every process with this entry is killed when this program dies, even by SIGKILL.
+  virtual Done guard(std::string_view marker) = 0;
   // Whether mounts and hostname are carried out; else the process sees the host's files.
   [[nodiscard]] virtual bool isolates() const = 0;
   // Kills what runs, waits until all exits have been told. Nothing starts afterwards. Before destruction; idempotent.
@@ -78,13 +80,14 @@ class ProcessRunner {
 };
 
 enum class Isolation : std::uint8_t {
-  Auto,    // private mount and UTS namespaces if this process may make them
+  Auto,    // private mount and UTS namespaces if this process may make them, by itself or in a user namespace
   Always,  // an error if it may not
+  User,    // the same, in a user namespace also where it would not be needed
   Never,
 };
 
 // Real processes of this machine; one thread, which forks, reads the output and reaps. Only on the operating system's
-// runtime. Children get SIGKILL if that thread ends, as a second net.
+// runtime. Children get SIGKILL if that thread ends; see guard() for their children.
 [[nodiscard]] Result<std::unique_ptr<ProcessRunner>> make_linux_process_runner(rt::Runtime& runtime, const Logger& log,
                                                                                Isolation isolation);
 

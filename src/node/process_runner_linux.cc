@@ -17,6 +17,7 @@
 
 #include "base/strings.h"
 #include "node/mount_plan.h"
+#include "node/orphan_guard_linux.h"
 #include "node/process_runner.h"
 #include "node/spawn_linux.h"
 
@@ -30,8 +31,8 @@ enum class Source : std::uint64_t { Exit, Out, Err, Wake };
 
 class LinuxProcessRunner final : public ProcessRunner {
  public:
-  LinuxProcessRunner(rt::Runtime& runtime, bool isolates, int epoll_fd, int wake_fd)
-      : isolates_(isolates), epoll_fd_(epoll_fd), wake_fd_(wake_fd), started_(runtime), buffer_(kReadBytes, '\0') {
+  LinuxProcessRunner(rt::Runtime& runtime, Namespaces namespaces, int epoll_fd, int wake_fd)
+      : namespaces_(namespaces), epoll_fd_(epoll_fd), wake_fd_(wake_fd), started_(runtime), buffer_(kReadBytes, '\0') {
     watch(wake_fd_, 0, Source::Wake);
     thread_ = rt::Thread(runtime, "processes", [this] { work(); });
   }
@@ -64,7 +65,14 @@ class LinuxProcessRunner final : public ProcessRunner {
 
   std::size_t kill_marked(std::string_view marker) override;
 
-  [[nodiscard]] bool isolates() const override { return isolates_; }
+  Done guard(std::string_view marker) override {
+    BASALT_TRY(auto started, OrphanGuard::start(std::string(marker)));
+    rt::MutexLock lock(mutex_);
+    guards_.push_back(std::move(started));
+    return Ok{};
+  }
+
+  [[nodiscard]] bool isolates() const override { return namespaces_ != Namespaces::None; }
 
   void stop() override {
     if (!thread_.joinable()) return;
@@ -103,8 +111,8 @@ class LinuxProcessRunner final : public ProcessRunner {
     plan.programs = program_candidates(spec.argv.front(), plan.env);
     plan.working_dir = spec.working_dir.empty() ? "/" : spec.working_dir;
     plan.address_space_bytes_max = spec.address_space_bytes_max;
-    plan.isolate = isolates_;
-    if (isolates_) {
+    plan.namespaces = namespaces_;
+    if (isolates()) {
       plan.hostname = spec.hostname.substr(0, 64);
       BASALT_TRY(plan.mounts, plan_mounts(spec.mounts, spec.scratch));
     }
@@ -130,7 +138,7 @@ class LinuxProcessRunner final : public ProcessRunner {
   void reap(ProcessId id);
 
   // Fixed after construction.
-  const bool isolates_;
+  const Namespaces namespaces_;
   const int epoll_fd_;
   const int wake_fd_;
 
@@ -139,6 +147,7 @@ class LinuxProcessRunner final : public ProcessRunner {
   std::deque<Order*> orders_ BASALT_GUARDED_BY(mutex_);
   std::map<ProcessId, pid_t> pids_ BASALT_GUARDED_BY(mutex_);  // not yet reaped
   bool stopping_ BASALT_GUARDED_BY(mutex_) = false;
+  std::vector<std::unique_ptr<OrphanGuard>> guards_ BASALT_GUARDED_BY(mutex_);  // until destruction
 
   // Used only by the runner's thread.
   std::map<ProcessId, Child> children_;
@@ -315,31 +324,44 @@ std::size_t LinuxProcessRunner::kill_marked(std::string_view marker) {
   return killed;
 }
 
+// What this process may make and the option wants; found out by trying.
+Namespaces usable_namespaces(Isolation isolation) {
+  if (isolation == Isolation::Never) return Namespaces::None;
+  std::string folder = (std::filesystem::temp_directory_path() / "basalt-probe-XXXXXX").native();
+  if (::mkdtemp(folder.data()) == nullptr) return Namespaces::None;
+  Namespaces usable = Namespaces::None;
+  if (isolation != Isolation::User && can_isolate(folder, Namespaces::Own)) {
+    usable = Namespaces::Own;
+  } else if (can_isolate(folder, Namespaces::OfUser)) {
+    usable = Namespaces::OfUser;
+  }
+  ::rmdir(folder.c_str());
+  return usable;
+}
+
+std::string_view name_of(Namespaces namespaces) {
+  if (namespaces == Namespaces::None) return "none";
+  return namespaces == Namespaces::Own ? "own" : "of a user namespace";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ProcessRunner>> make_linux_process_runner(rt::Runtime& runtime, const Logger& log,
                                                                  Isolation isolation) {
   BASALT_CHECK_MSG(!runtime.is_simulated(), "real processes do not run in virtual time");
-  bool isolates = false;
-  if (isolation != Isolation::Never) {
-    std::string folder = (std::filesystem::temp_directory_path() / "basalt-probe-XXXXXX").native();
-    if (::mkdtemp(folder.data()) != nullptr) {
-      isolates = can_isolate(folder);
-      ::rmdir(folder.c_str());
-    }
-    if (!isolates && isolation == Isolation::Always) {
-      return Error::invalid_input(
-          "this process may not make mount namespaces (it needs root or CAP_SYS_ADMIN); run it as root or choose "
-          "isolation auto");
-    }
+  const Namespaces namespaces = usable_namespaces(isolation);
+  if (namespaces == Namespaces::None && (isolation == Isolation::Always || isolation == Isolation::User)) {
+    return Error::invalid_input(
+        "this process may not make mount namespaces: it needs root, CAP_SYS_ADMIN or user namespaces "
+        "(sysctl user.max_user_namespaces); run it as root or choose isolation auto");
   }
   const int epoll_fd = ::epoll_create1(EPOLL_CLOEXEC);
   const int wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (epoll_fd < 0 || wake_fd < 0) {
     return Error::make(Reason::InternalError, std::string("cannot watch processes: ") + std::strerror(errno));
   }
-  log.info("processes run here", {{"isolated", isolates}});
-  return std::unique_ptr<ProcessRunner>(std::make_unique<LinuxProcessRunner>(runtime, isolates, epoll_fd, wake_fd));
+  log.info("processes run here", {{"namespaces", name_of(namespaces)}});
+  return std::unique_ptr<ProcessRunner>(std::make_unique<LinuxProcessRunner>(runtime, namespaces, epoll_fd, wake_fd));
 }
 
 }  // namespace basalt::node

@@ -13,11 +13,12 @@ namespace {
 
 SimulatedNodesOptions completed(SimulatedNodesOptions options) {
   NodeDescription& node = options.node;
-  if (node.capacity.empty()) {
-    node.capacity.set("cpu", api::Quantity::of(32));
-    node.capacity.set("memory", api::Quantity::of(128LL << 30, api::Quantity::Format::BinarySI));
-    node.capacity.set("pods", api::Quantity::of(options.pods_max));
-  }
+  const auto fill = [&](std::string_view name, const api::Quantity& amount) {
+    if (node.capacity.find(name) == nullptr) node.capacity.set(name, amount);
+  };
+  fill("cpu", api::Quantity::of(32));
+  fill("memory", api::Quantity::of(128LL << 30, api::Quantity::Format::BinarySI));
+  fill("pods", api::Quantity::of(options.pods_max));
   node.runtime = "simulated";
   return options;
 }

@@ -24,7 +24,7 @@ namespace basalt::node {
 struct SimulatedNodesOptions {
   std::string prefix = "sim-";  // the nodes are sim-0, sim-1, ...
   std::int32_t count = 1;
-  NodeDescription node;  // of each; its name is not read; 32 cpu, 128Gi and pods_max if it has no capacity
+  NodeDescription node;  // of each; its name is not read; what its capacity lacks is 32 cpu, 128Gi, pods_max
   std::int64_t pods_max = 110;
   std::int32_t zones = 0;  // above zero: topology.kubernetes.io/zone is zone-0, zone-1, ... in turn
   SimulatedFate fate;      // of pods without annotations

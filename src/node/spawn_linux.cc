@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@
 namespace basalt::node {
 namespace {
 
-enum class Stage : int { Namespace, Mount, Hostname, Folder, Limit, Program };
+enum class Stage : int { Namespace, UserMap, Mount, Hostname, Folder, Limit, Program };
 
 // What the child says through the pipe if it cannot become the program.
 struct Failure {
@@ -36,7 +37,23 @@ struct ChildData {
   std::vector<char*> env;
   int report_fd = -1;
   pid_t parent = 0;
+  std::string user_map = {};  // of a user namespace
+  std::string group_map = {};
 };
+
+// In a user namespace a mount keeps the flags that whoever owns the machine gave it; asking for fewer is refused.
+unsigned long kept_flags(const char* target) {
+  struct statfs about{};
+  if (::statfs(target, &about) != 0) return 0;
+  unsigned long flags = 0;
+  if ((about.f_flags & 0x2) != 0) flags |= MS_NOSUID;
+  if ((about.f_flags & 0x4) != 0) flags |= MS_NODEV;
+  if ((about.f_flags & 0x8) != 0) flags |= MS_NOEXEC;
+  if ((about.f_flags & 0x400) != 0) flags |= MS_NOATIME;
+  if ((about.f_flags & 0x800) != 0) flags |= MS_NODIRATIME;
+  if ((about.f_flags & 0x1000) != 0) flags |= MS_RELATIME;
+  return flags;
+}
 
 int carry_out(const MountStep& step) {
   const char* source = step.source.c_str();
@@ -57,7 +74,7 @@ int carry_out(const MountStep& step) {
     case MountStep::Kind::Bind:
       return ::mount(source, target, nullptr, MS_BIND | MS_REC, nullptr);
     case MountStep::Kind::ReadOnly:
-      return ::mount(nullptr, target, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr);
+      return ::mount(nullptr, target, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | kept_flags(target), nullptr);
     case MountStep::Kind::ChangeRoot:
       return ::chroot(target) == 0 ? ::chdir("/") : -1;
   }
@@ -79,9 +96,23 @@ void reset_signals() {
   (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+bool write_text(const char* path, std::string_view text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool good = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return good;
+}
+
 void isolate(const ChildData& data) {
   const SpawnPlan& plan = *data.plan;
-  if (::unshare(CLONE_NEWNS | CLONE_NEWUTS) != 0) give_up(data, Stage::Namespace);
+  const bool of_user = plan.namespaces == Namespaces::OfUser;
+  if (::unshare(CLONE_NEWNS | CLONE_NEWUTS | (of_user ? CLONE_NEWUSER : 0)) != 0) give_up(data, Stage::Namespace);
+  if (of_user && (!write_text("/proc/self/setgroups", "deny") || !write_text("/proc/self/uid_map", data.user_map) ||
+                  !write_text("/proc/self/gid_map", data.group_map)))
+    give_up(data, Stage::UserMap);
   int index = 0;
   for (const MountStep& step : plan.mounts) {
     if (carry_out(step) != 0) give_up(data, Stage::Mount, index);
@@ -94,9 +125,9 @@ void isolate(const ChildData& data) {
 [[noreturn]] void become_program(const ChildData& data) {
   const SpawnPlan& plan = *data.plan;
   ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (plan.namespaces != Namespaces::None) isolate(data);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);            // after the change of rights, which clears it
   if (::getppid() != data.parent) ::_exit(127);  // it died before the line above
-  if (plan.isolate) isolate(data);
   if (::chdir(plan.working_dir.c_str()) != 0) give_up(data, Stage::Folder);
   if (plan.address_space_bytes_max) {
     const rlimit limit{*plan.address_space_bytes_max, *plan.address_space_bytes_max};
@@ -148,6 +179,8 @@ Error explain(const SpawnPlan& plan, const Failure& failure) {
   switch (failure.stage) {
     case Stage::Namespace:
       return Error::make(reason, "cannot make a mount namespace: " + cause);
+    case Stage::UserMap:
+      return Error::make(reason, "cannot set up a user namespace: " + cause);
     case Stage::Mount:
       return Error::make(reason, describe(plan.mounts[static_cast<std::size_t>(failure.index)]) + ": " + cause);
     case Stage::Hostname:
@@ -174,6 +207,10 @@ Result<pid_t> spawn(const SpawnPlan& plan) {
   std::array<int, 2> report{};
   if (::pipe2(report.data(), O_CLOEXEC) != 0) return Error::make(Reason::InternalError, std::strerror(errno));
   ChildData data{&plan, pointers(plan.argv), pointers(plan.env), report[1], ::getpid()};
+  if (plan.namespaces == Namespaces::OfUser) {
+    data.user_map = std::to_string(::geteuid()) + " " + std::to_string(::geteuid()) + " 1";
+    data.group_map = std::to_string(::getegid()) + " " + std::to_string(::getegid()) + " 1";
+  }
   // No handler of ours may run in the child, which shares our memory until it becomes the program.
   sigset_t all;
   sigset_t before;
@@ -210,13 +247,13 @@ std::vector<std::string> program_candidates(const std::string& name, const std::
   return candidates;
 }
 
-bool can_isolate(const std::string& folder) {
+bool can_isolate(const std::string& folder, Namespaces namespaces) {
   SpawnPlan plan;
   plan.programs = {"/bin/true", "/usr/bin/true"};
   plan.argv = {"true"};
   plan.working_dir = "/";
   plan.hostname = "probe";
-  plan.isolate = true;
+  plan.namespaces = namespaces;
   plan.mounts = {{MountStep::Kind::MakePrivate, "", "/"},
                  {MountStep::Kind::Tmpfs, "", folder},
                  {MountStep::Kind::Bind, "/usr", folder}};

@@ -12,15 +12,21 @@
 
 namespace basalt::node {
 
+enum class Namespaces : std::uint8_t {
+  None,
+  Own,     // mount and UTS, which needs CAP_SYS_ADMIN
+  OfUser,  // the same in a user namespace, in which the user keeps its number
+};
+
 // Everything the child needs, made ready before the fork: afterwards it may only make system calls.
 struct SpawnPlan {
   std::vector<std::string> programs;  // paths to try in this order
   std::vector<std::string> argv;
   std::vector<std::string> env;  // "NAME=value"
   std::string working_dir;
-  std::string hostname;           // "" = leave
-  std::vector<MountStep> mounts;  // none = no namespace
-  bool isolate = false;
+  std::string hostname;  // "" = leave
+  std::vector<MountStep> mounts;
+  Namespaces namespaces = Namespaces::None;
   std::optional<std::uint64_t> address_space_bytes_max;
   int out_fd = -1;  // become 1 and 2
   int err_fd = -1;
@@ -34,6 +40,6 @@ struct SpawnPlan {
 [[nodiscard]] std::vector<std::string> program_candidates(const std::string& name, const std::vector<std::string>& env);
 
 // Whether this process may make mount and UTS namespaces and bind mounts in them.
-[[nodiscard]] bool can_isolate(const std::string& folder);
+[[nodiscard]] bool can_isolate(const std::string& folder, Namespaces namespaces);
 
 }  // namespace basalt::node

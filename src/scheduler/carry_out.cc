@@ -1,11 +1,13 @@
 // The scheduler's calls: what the plan says, in one batch, and what becomes of each.
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 #include "api/gen/names.h"
 #include "json/writer.h"
 #include "kube/identity.h"
 #include "kube/typed.h"
+#include "scheduler/explain.h"
 #include "scheduler/scheduler.h"
 
 namespace basalt::scheduler {
@@ -65,11 +67,30 @@ void end_status_patch(json::Writer& writer) {
   writer.end_object();
 }
 
+// A pod group has no status subresource: status and annotation go in one patch.
 std::string group_status_body(const StatusDecision& decision) {
   const GroupStatus& status = decision.status;
   std::string body;
   json::Writer writer(body);
-  begin_status_patch(writer, decision.uid);
+  writer.begin_object();
+  writer.key("metadata");
+  writer.begin_object();
+  writer.key("uid");
+  writer.string(decision.uid);
+  if (decision.has_pending) {
+    writer.key("annotations");
+    writer.begin_object();
+    writer.key(kPendingAnnotation);
+    if (status.pending.empty()) {
+      writer.null();
+    } else {
+      writer.string(status.pending);
+    }
+    writer.end_object();
+  }
+  writer.end_object();
+  writer.key("status");
+  writer.begin_object();
   writer.key("phase");
   writer.string(to_string(status.phase));
   const auto count = [&](std::string_view key, std::int32_t value) {
@@ -163,9 +184,11 @@ void Scheduler::add_binds(const Plan& plan, Batch& batch) {
 void Scheduler::bind_done(PendingBind bind, const Result<kube::Response>& result) {
   if (result.ok()) {
     ++binds_;
+    binds_counter_.add();
     return;
   }
   ++bind_failures_;
+  bind_failures_counter_.add();
   const Error& error = result.error();
   if (error.is_transient() || error.outcome_is_unknown() || error.is(Reason::Cancelled)) {
     ++bind.failures;
@@ -217,8 +240,8 @@ void Scheduler::refuse(const PendingBind& bind, const Error& error) {
   if (group.reason.kind == PendingKind::None) group.waiting_since = runtime_.now();
   group.reason = {};
   group.reason.kind = PendingKind::Refused;
-  group.reason.text = "the API server refused to bind pod " + bind.pod.name + " to node " + bind.node + ": " +
-                      error.message;
+  group.reason.text =
+      "the API server refused to bind pod " + bind.pod.name + " to node " + bind.node + ": " + error.message;
   snapshot_.mark_dirty(group_id);
   retry_later(group.retry_at);
 }
@@ -234,9 +257,15 @@ void Scheduler::add_evictions(const Plan& plan, Batch& batch) {
       const PodId id = snapshot_.find_pod(key);
       if (result.ok()) {
         ++evictions_;
-        events_.event({.api_version = "v1", .kind = "Pod", .ns = key.ns, .name = key.name, .uid = decision.uid,
-                       .resource_version = "", .field_path = ""},
-                      kube::EventType::Normal, decision.is_reclaim ? "Reclaimed" : "Preempted", decision.message);
+        evictions_counter_.add();
+        events_.event({.api_version = "v1",
+                       .kind = "Pod",
+                       .ns = key.ns,
+                       .name = key.name,
+                       .uid = decision.uid,
+                       .resource_version = "",
+                       .field_path = ""},
+                      kube::EventType::Normal, std::string(decision.reason), decision.message);
       } else if (!result.error().is(Reason::NotFound) && id != kNone) {
         snapshot_.clear_evicting(id);
         snapshot_.note_freed();  // whoever needs the room asks again
@@ -269,8 +298,12 @@ void Scheduler::add_statuses(const Plan& plan, Batch& batch) {
         if (!decision.is_new_condition || decision.status.conditions.empty()) return;
         const auto& condition = decision.status.conditions.back();
         events_.event({.api_version = std::string(api::scheduling::PodGroup::kind_info().api_version()),
-                       .kind = "PodGroup", .ns = key.ns, .name = key.name, .uid = decision.uid,
-                       .resource_version = "", .field_path = ""},
+                       .kind = "PodGroup",
+                       .ns = key.ns,
+                       .name = key.name,
+                       .uid = decision.uid,
+                       .resource_version = "",
+                       .field_path = ""},
                       kube::EventType::Warning, condition.type, condition.message);
         return;
       }
@@ -308,9 +341,7 @@ void Scheduler::add_pod_conditions(const Plan& plan, Batch& batch) {
     text("status", "False");
     text("reason", "Unschedulable");
     text("message", decision.message);
-    text("lastTransitionTime",
-         api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(runtime_.wall_now()))
-             .to_string());
+    text("lastTransitionTime", wall_time().to_string());
     writer.end_object();
     writer.end_array();
     end_status_patch(writer);
@@ -375,31 +406,33 @@ void Scheduler::add_missing_queues(Batch& batch) {
   }
 }
 
-// status.nodesInUse: the desired nodes that exist. Schedulers may only PUT there.
+// What of our shard we work on. Schedulers may only PUT there.
 void Scheduler::add_shard_status(Batch& batch) {
-  if (!std::exchange(shard_is_stale_, false) || !shard_) return;
-  api::shard::NodeShard shard = *shard_;
-  std::vector<std::string> in_use, missing;
-  for (const std::string& name : shard.spec.nodes_desired) {
+  const auto own = all_shards_.find(options_.shard_name);
+  if (!std::exchange(shard_is_stale_, false) || own == all_shards_.end()) return;
+  api::shard::NodeShard shard = *own->second;
+  std::vector<std::string> in_use, to_add;
+  for (const std::string& name : usable_nodes_) {
     const NodeId id = snapshot_.find_node(name);
-    (id != kNone && snapshot_.nodes()[id].object ? in_use : missing).push_back(name);
+    if (id != kNone && snapshot_.nodes()[id].object) in_use.push_back(name);
   }
-  std::sort(in_use.begin(), in_use.end());
-  std::sort(missing.begin(), missing.end());
-  if (in_use == shard.status.nodes_in_use && missing == shard.status.nodes_to_add &&
+  std::vector<std::string> desired = shard.spec.nodes_desired;
+  std::sort(desired.begin(), desired.end());
+  std::set_difference(desired.begin(), desired.end(), in_use.begin(), in_use.end(), std::back_inserter(to_add));
+  // A node that is no longer desired leaves the set with the cycle that ends here, so nothing is left to remove.
+  if (in_use == shard.status.nodes_in_use && to_add == shard.status.nodes_to_add &&
       shard.status.nodes_to_remove.empty())
     return;
   shard.status.nodes_in_use = std::move(in_use);
-  shard.status.nodes_to_add = std::move(missing);
+  shard.status.nodes_to_add = std::move(to_add);
   shard.status.nodes_to_remove.clear();
-  shard.status.last_update_time =
-      api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(runtime_.wall_now()));
+  shard.status.last_update_time = wall_time();
   kube::Request request =
       request_for(kube::Verb::Update, kube::resource_of<api::shard::NodeShard>(), {"", shard.metadata.name});
   request.subresource = "status";
   request.body = json::to_text(shard);
   batch.add(std::move(request), [this](const Result<kube::Response>& result) {
-    if (result.ok() || result.error().is(Reason::Conflict) || result.error().is(Reason::NotFound)) return;
+    if (result.ok() || result.error().is(Reason::NotFound)) return;
     shard_is_stale_ = true;
     retry_later(runtime_.now() + backoff(++write_failures_));
   });

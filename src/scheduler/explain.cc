@@ -41,8 +41,8 @@ PendingKind kind_of_condition(std::string_view word) {
 
 bool is_waiting(const scheduling::PodGroup& group) {
   const std::string& phase = group.status.phase;
-  return phase.empty() || phase == scheduling::pod_group_phase::kPending || phase == scheduling::pod_group_phase::kInqueue ||
-         phase == scheduling::pod_group_phase::kUnknown;
+  return phase.empty() || phase == scheduling::pod_group_phase::kPending ||
+         phase == scheduling::pod_group_phase::kInqueue || phase == scheduling::pod_group_phase::kUnknown;
 }
 
 std::string queue_of(const scheduling::PodGroup& group) {
@@ -76,7 +76,8 @@ void find_position(const scheduling::PodGroup& group, const ExplainFacts& facts,
 }
 
 bool is_closed(const scheduling::Queue& queue) {
-  return queue.status.state == scheduling::queue_state::kClosed || queue.status.state == scheduling::queue_state::kClosing;
+  return queue.status.state == scheduling::queue_state::kClosed ||
+         queue.status.state == scheduling::queue_state::kClosing;
 }
 
 // Nobody has said anything: what the objects themselves tell.
@@ -162,15 +163,16 @@ std::optional<PendingReason> decode_reason(std::string_view text) {
   reason.unblock = word(*parsed, "unblock");
   if (const json::Value* shortages = parsed->find("short"); shortages != nullptr && shortages->is_array()) {
     for (const json::Value& shortage : shortages->as_array())
-      reason.shortages.push_back({word(shortage, "resource"), word(shortage, "requested"), word(shortage, "free"),
-                                  word(shortage, "lacking")});
+      reason.shortages.push_back(
+          {word(shortage, "resource"), word(shortage, "requested"), word(shortage, "free"), word(shortage, "lacking")});
   }
   return reason;
 }
 
 Explanation explain_group(const scheduling::PodGroup& group, const ExplainFacts& facts) {
   Explanation explanation;
-  explanation.phase = group.status.phase.empty() ? std::string(scheduling::pod_group_phase::kPending) : group.status.phase;
+  explanation.phase =
+      group.status.phase.empty() ? std::string(scheduling::pod_group_phase::kPending) : group.status.phase;
   const auto* condition =
       api::find_condition(group.status.conditions, scheduling::pod_group_condition_type::kUnschedulable);
   const bool is_stuck = condition != nullptr && condition->status == "True";
@@ -202,30 +204,43 @@ std::string unblock_text(const PendingReason& reason) {
   const std::string lacking = lacking_text(reason);
   const std::string from_holder = reason.holder.empty() ? "" : "; most of it is held by " + reason.holder;
   switch (reason.kind) {
-    case PendingKind::None: return "";
-    case PendingKind::GroupMissing: return "create the pod group that the pods name";
-    case PendingKind::QueueMissing: return "create the queue \"" + reason.queue + "\", or submit to one that exists";
-    case PendingKind::QueueClosed: return "open the queue \"" + reason.queue + "\", or submit to another one";
+    case PendingKind::None:
+      return "";
+    case PendingKind::GroupMissing:
+      return "create the pod group that the pods name";
+    case PendingKind::QueueMissing:
+      return "create the queue \"" + reason.queue + "\", or submit to one that exists";
+    case PendingKind::QueueClosed:
+      return "open the queue \"" + reason.queue + "\", or submit to another one";
     case PendingKind::QueueCapability:
-      return (lacking.empty() ? "a higher capability of the queue" : lacking + " given back in the queue, or a capability that much higher") +
+      return (lacking.empty() ? "a higher capability of the queue"
+                              : lacking + " given back in the queue, or a capability that much higher") +
              from_holder;
-    case PendingKind::ReservedForOthers: return "free room beyond what is guaranteed to other queues";
+    case PendingKind::ReservedForOthers:
+      return "free room beyond what is guaranteed to other queues";
     case PendingKind::ClusterTooSmall:
       return "it can never fit as it is: add nodes" + (lacking.empty() ? "" : " with " + lacking) + ", or ask for less";
     case PendingKind::ClusterFull:
       return (lacking.empty() ? "room on the nodes" : lacking + " becoming free on the nodes") + from_holder;
-    case PendingKind::NotEnoughPods: return "more pods of the gang; its controller has to create them";
-    case PendingKind::NotEnoughPodsOfTask: return "more pods of that task; the job's controller has to create them";
-    case PendingKind::NotEnoughSubGroups: return "more complete sub-groups; check subGroupSize and the pods' labels";
-    case PendingKind::Gated: return "the removal of the pods' scheduling gates";
+    case PendingKind::NotEnoughPods:
+      return "more pods of the gang; its controller has to create them";
+    case PendingKind::NotEnoughPodsOfTask:
+      return "more pods of that task; the job's controller has to create them";
+    case PendingKind::NotEnoughSubGroups:
+      return "more complete sub-groups; check subGroupSize and the pods' labels";
+    case PendingKind::Gated:
+      return "the removal of the pods' scheduling gates";
     case PendingKind::NoRoom:
-      return (lacking.empty() ? "nodes that match the pods and have room" : lacking + " becoming free on nodes that match") +
+      return (lacking.empty() ? "nodes that match the pods and have room"
+                              : lacking + " becoming free on nodes that match") +
              from_holder;
-    case PendingKind::MakingRoom: return "nothing: the room is being made";
+    case PendingKind::MakingRoom:
+      return "nothing: the room is being made";
     case PendingKind::QueueBlocked:
       return "the start of " + (reason.ahead.empty() ? std::string("the job ahead") : reason.ahead) +
              ", or the dequeueStrategy \"traverse\" of the queue";
-    case PendingKind::Refused: return "the removal of what the API server names; it is tried again every few seconds";
+    case PendingKind::Refused:
+      return "the removal of what the API server names; it is tried again every few seconds";
   }
   return "";
 }

@@ -129,15 +129,16 @@ double NodeFinder::score(const PodShape& shape, const Node& node, Strategy strat
   double used = 0;
   for (const auto& [r, amount] : shape.requests) {
     if (r == ResourceTable::kPods && !shape.is_best_effort) continue;
-    const auto whole = static_cast<double>(r == ResourceTable::kPods ? std::min<std::int64_t>(at(node.allocatable, r), 1000)
-                                                                     : at(node.allocatable, r));
+    const auto whole = static_cast<double>(
+        r == ResourceTable::kPods ? std::min<std::int64_t>(at(node.allocatable, r), 1000) : at(node.allocatable, r));
     const auto taken = static_cast<double>(at(node.allocatable, r) - at(node.free, r) + amount);
     if (whole > 0) used = std::max(used, taken / whole);
   }
   double value = strategy == Strategy::Pack ? used : -used;
   // Devices that the pod has no use for are kept for those that have.
   for (std::size_t r = ResourceTable::kPods + 1u; r < node.allocatable.size(); ++r) {
-    if (node.allocatable[r] <= 0 || snapshot_.resources().name(static_cast<ResourceIndex>(r)).find('/') == std::string::npos)
+    if (node.allocatable[r] <= 0 ||
+        snapshot_.resources().name(static_cast<ResourceIndex>(r)).find('/') == std::string::npos)
       continue;
     if (std::none_of(shape.requests.begin(), shape.requests.end(), [&](const auto& entry) { return entry.first == r; }))
       value -= 2;
@@ -201,8 +202,7 @@ NodeId NodeFinder::find_among_pods(PodId pod, Ranking& ranking, const PodContext
     const Node& node = snapshot_.nodes()[id];
     if (judge(ranking, shape, id) != NodeVerdict::Fits) continue;
     if (context.judge(*node.object) != NodeVerdict::Fits) continue;
-    const double value =
-        ranking.wishes[id] + score(shape, node, strategy) + 10 * context.wish_score(*node.object);
+    const double value = ranking.wishes[id] + score(shape, node, strategy) + 10 * context.wish_score(*node.object);
     if (best == kNone || value > best_score) {
       best = id;
       best_score = value;

@@ -159,7 +159,8 @@ std::vector<GangPlacer::Unit> GangPlacer::make_units(const Group& group, std::ve
       unit.is_picky = unit.is_picky || shape.is_picky() || !shape.ports.empty();
       for (const auto& [r, amount] : shape.requests) {
         const std::int64_t whole = std::max<std::int64_t>(at(snapshot_.total(), r), 1);
-        unit.size = std::max(unit.size, static_cast<std::int64_t>(1e12 * static_cast<double>(amount) / static_cast<double>(whole)));
+        unit.size = std::max(
+            unit.size, static_cast<std::int64_t>(1e12 * static_cast<double>(amount) / static_cast<double>(whole)));
       }
     }
   }
@@ -243,8 +244,7 @@ bool GangPlacer::is_known_to_fail(const Group& group, const std::vector<PodId>& 
   if (found == failures_.end() || found->second.freed != snapshot_.freed_version() ||
       found->second.generation != snapshot_.shape_generation(shape) || needs.total < found->second.pods)
     return false;
-  return std::all_of(waiting.begin(), waiting.end(),
-                     [&](PodId id) { return snapshot_.pods()[id].shape == shape; });
+  return std::all_of(waiting.begin(), waiting.end(), [&](PodId id) { return snapshot_.pods()[id].shape == shape; });
 }
 
 GangOutcome GangPlacer::place_minimum(GroupId id) {

@@ -12,12 +12,15 @@ Planner::Planner(Snapshot& snapshot, PlannerOptions options)
       finder_(snapshot, options.shard_mode),
       placer_(snapshot, finder_, {.strategy = options.strategy, .ungrouped_wait = options.ungrouped_wait}) {}
 
-Plan Planner::run(rt::Instant now, api::Time wall) {
+Plan Planner::run(rt::Instant now, api::Time wall, std::string session) {
   now_ = now;
   wall_ = wall;
+  session_ = std::move(session);
   plan_ = Plan();
   failed_.clear();
   rest_.clear();
+  positions_.clear();
+  holders_.clear();
   while (!due_.empty() && due_.begin()->first <= now) {
     snapshot_.mark_dirty(due_.begin()->second);
     due_.erase(due_.begin());
@@ -61,7 +64,8 @@ PendingKind Planner::admission_problem(Group& group) {
   for (QueueId q = group.queue; q != kNone; q = snapshot_.queues()[q].parent) {
     const Queue& above = snapshot_.queues()[q];
     for (std::size_t r = 0; r < std::min(wanted.size(), above.capability.size()); ++r) {
-      if (wanted[r] == 0 || at(above.allocated, r) + at(reserved_in_[q], r) + wanted[r] <= above.capability[r]) continue;
+      if (wanted[r] == 0 || at(above.allocated, r) + at(reserved_in_[q], r) + wanted[r] <= above.capability[r])
+        continue;
       group.full_queue = q;
       return PendingKind::QueueCapability;
     }
@@ -170,6 +174,9 @@ bool Planner::is_unchanged_failure(const Group& group) const {
 }
 
 void Planner::remember_failure(Group& group, const GangOutcome& outcome) {
+  // New numbers: what was said is out of date.
+  if (group.needed != outcome.needed || group.fitted != outcome.fitted)
+    snapshot_.mark_dirty(snapshot_.find_group(group.key));
   group.failed_freed = snapshot_.freed_version();
   group.failed_version = group.version;
   group.failed_placed = snapshot_.placed_version();

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,13 +33,15 @@ struct PlannerOptions {
   rt::Duration condition_refresh = std::chrono::seconds(30);
   // Counts of a group are written once they have been out of date for this long, so that ten pods cost one write.
   rt::Duration counts_delay = std::chrono::seconds(1);
+  // A gang of which a part is placed, and which found no room for the rest for this long, gives way to one that fits.
+  rt::Duration untangle_delay = std::chrono::seconds(10);
   // An admitted group holds its minResources against other admissions for this long at most.
   rt::Duration reservation_max = std::chrono::seconds(60);
-  double overcommit = 0.2;                   // of the cluster, that groups without room may be admitted into
-  std::size_t placements_max = 2000;         // a cycle; more follow in the next, which begins at once
-  std::size_t pod_conditions_max = 500;      // a cycle
-  int eviction_attempts_max = 8;             // a cycle
-  std::size_t eviction_units_max = 512;      // considered for one gang
+  double overcommit = 0.2;               // of the cluster, that groups without room may be admitted into
+  std::size_t placements_max = 2000;     // a cycle; more follow in the next, which begins at once
+  std::size_t pod_conditions_max = 500;  // a cycle
+  int eviction_attempts_max = 8;         // a cycle
+  std::size_t eviction_units_max = 512;  // considered for one gang
 };
 
 struct BindDecision {
@@ -47,13 +52,14 @@ struct BindDecision {
 struct EvictDecision {
   PodId pod = kNone;
   std::string uid;
-  bool is_reclaim = false;
+  std::string_view reason;  // of the event: Preempted, Reclaimed, Released
   std::string message;
 };
 struct StatusDecision {
   GroupId group = kNone;
   std::string uid;
   GroupStatus status;
+  bool has_pending = false;       // the annotation is to be written, or taken away if it is empty
   bool is_new_condition = false;  // worth an event
 };
 struct PodConditionDecision {
@@ -83,14 +89,15 @@ class Planner {
  public:
   Planner(Snapshot& snapshot, PlannerOptions options);
 
-  // One cycle. `wall` is written into conditions.
-  [[nodiscard]] Plan run(rt::Instant now, api::Time wall);
+  // One cycle. `wall` and `session`, its name, are written into conditions.
+  [[nodiscard]] Plan run(rt::Instant now, api::Time wall, std::string session);
 
   // The sentence for people, with numbers, about a group that waits. Costs a look at every node.
   [[nodiscard]] PendingReason explain(GroupId group);
 
  private:
-  enum class RoomKind : std::uint8_t { Preempt, Reclaim };
+  // Untangle: from gangs of which a part is placed and the rest finds no room.
+  enum class RoomKind : std::uint8_t { Preempt, Reclaim, Untangle };
   struct VictimUnit;
 
   // 1. admit
@@ -114,13 +121,19 @@ class Planner {
   // 3. make room
   void make_room();
   bool make_room_for(GroupId id, RoomKind kind);
+  bool make_room_by_priority(GroupId id);
+  bool make_room_by_untangling(GroupId id);
+  [[nodiscard]] bool is_entangled(GroupId id);
+  [[nodiscard]] bool is_victim(const Group& group, GroupId other, RoomKind kind) const;
+  void evict(const Group& group, PodId pod, RoomKind kind);
   [[nodiscard]] std::vector<VictimUnit> find_victims(const Group& group, RoomKind kind) const;
   [[nodiscard]] bool would_fit(GroupId id);
   // 4. say
   void say();
   void say_group(GroupId id);
   [[nodiscard]] GroupPhase phase_of(Group& group);
-  void say_conditions(Group& group, GroupStatus& wanted, bool& is_new);
+  void say_conditions(GroupId id, GroupStatus& wanted, bool& is_new);
+  void say_scheduled(Group& group, GroupStatus& wanted);
   void say_pod_conditions(GroupId id);
   void say_queues();
   void set_reason(Group& group, PendingKind kind);
@@ -128,8 +141,15 @@ class Planner {
   void call_again(GroupId id, rt::Instant at);
   void wake_by(rt::Instant at) { plan_.wake_at = std::min(plan_.wake_at, at); }
 
+  // Sentences (sentences.cc).
+  [[nodiscard]] std::string reason_text(const Group& group, PendingReason& reason);
   [[nodiscard]] std::string room_text(const Group& group, PodId pod, PendingReason& reason);
   [[nodiscard]] ResourceShortage shortage(ResourceIndex resource, std::int64_t requested, std::int64_t free) const;
+  [[nodiscard]] std::string limit_text(const Amounts& wanted, const Amounts& limit, const Amounts& used,
+                                       PendingReason& reason) const;
+  [[nodiscard]] Amounts wanted_by(const Group& group, PodId& pod) const;
+  void add_position(GroupId id, PendingReason& reason);
+  [[nodiscard]] std::string holder_of(const Group& group, ResourceIndex resource, QueueId within);
 
   Snapshot& snapshot_;
   const PlannerOptions options_;
@@ -143,9 +163,14 @@ class Planner {
   // Of the cycle that runs.
   rt::Instant now_{};
   api::Time wall_;
+  std::string session_;
   Plan plan_;
   std::unique_ptr<QueueShares> shares_;
   std::vector<GroupId> failed_;
+  std::vector<GroupId> entangled_;
+  // Places in queues and largest holders, found when they are first asked for.
+  std::unordered_map<QueueId, std::unordered_map<GroupId, std::pair<std::size_t, GroupId>>> positions_;
+  std::map<std::pair<QueueId, ResourceIndex>, GroupId> holders_;
   std::vector<GroupId> rest_;
   std::vector<Placement> held_;
   Amounts reserved_;

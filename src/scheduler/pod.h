@@ -37,8 +37,8 @@ struct SchedulablePod {
   std::int32_t priority = 0;
   bool is_preemptable = true;  // annotation or label volcano.sh/preemptable
   bool never_preempts = false;
-  bool is_gated = false;                      // has scheduling gates
-  std::uint64_t unschedulable_hash = 0;       // of reason and message of PodScheduled=False; 0 if there is none
+  bool is_gated = false;                 // has scheduling gates
+  std::uint64_t unschedulable_hash = 0;  // of reason and message of PodScheduled=False; 0 if there is none
   [[nodiscard]] bool is_finished() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 

@@ -22,8 +22,9 @@ QueueShares::QueueShares(const Snapshot& snapshot) : snapshot_(snapshot), deserv
 bool QueueShares::is_active(QueueId id, int depth) const {
   const Queue& queue = snapshot_.queues()[id];
   if (!queue.waiting.empty() || !is_zero(queue.allocated)) return true;
-  return depth < kDepthMax && std::any_of(queue.children.begin(), queue.children.end(),
-                                          [&](QueueId child) { return is_active(child, depth + 1); });
+  return depth < kDepthMax &&
+         std::any_of(
+             queue.children.begin(), queue.children.end(), [&](QueueId child) { return is_active(child, depth + 1); });
 }
 
 // What is said by `deserved` is given first; the rest is divided by weight among the queues that use or want something.

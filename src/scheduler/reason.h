@@ -42,10 +42,10 @@ struct ResourceShortage {
 struct PendingReason {
   PendingKind kind = PendingKind::None;
   std::vector<ResourceShortage> shortages;
-  std::string text;         // one sentence for people; made when somebody is to read it
-  std::string queue;        // in which it waits
-  std::int32_t needed = 0;  // pods that must be placed together
-  std::int32_t fitted = 0;  // of them, in the best attempt
+  std::string text;          // one sentence for people; made when somebody is to read it
+  std::string queue;         // in which it waits
+  std::int32_t needed = 0;   // pods that must be placed together
+  std::int32_t fitted = 0;   // of them, in the best attempt
   std::size_t position = 0;  // in the queue: 1 is the next
   std::size_t waiting = 0;   // how many wait in the queue
   std::string ahead;         // "namespace/name" of the one right before it

@@ -39,10 +39,11 @@ api::ResourceList ResourceTable::to_list(const Amounts& amounts) const {
   api::ResourceList list;
   for (std::size_t i = 0; i < amounts.size(); ++i) {
     if (amounts[i] == 0) continue;
-    list.set(names_[i], i == kCpu ? api::Quantity::of_milli(amounts[i])
-                                  : api::Quantity::of(amounts[i], names_[i] == "memory" || names_[i].find("hugepages") == 0
-                                                                      ? api::Quantity::Format::BinarySI
-                                                                      : api::Quantity::Format::DecimalSI));
+    list.set(names_[i], i == kCpu
+                            ? api::Quantity::of_milli(amounts[i])
+                            : api::Quantity::of(amounts[i], names_[i] == "memory" || names_[i].find("hugepages") == 0
+                                                                ? api::Quantity::Format::BinarySI
+                                                                : api::Quantity::Format::DecimalSI));
   }
   return list;
 }

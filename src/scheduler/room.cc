@@ -18,17 +18,55 @@ struct Planner::VictimUnit {
   std::vector<Placement> lifted;
 };
 
+// Half placed, and the rest has found no room for some time: as it is, it runs not and lets others not run.
+bool Planner::is_entangled(GroupId id) {
+  const Group& group = snapshot_.groups()[id];
+  if (group.counts.placed == 0 || group.counts.waiting == 0 || group.is_nominated) return false;
+  const PendingKind kind = group.reason.kind;
+  if (kind != PendingKind::NoRoom && kind != PendingKind::QueueCapability && kind != PendingKind::ReservedForOthers)
+    return false;
+  if (placer_.has_minimum(id)) return false;
+  const rt::Instant due = group.waiting_since + options_.untangle_delay;
+  if (now_ < due) call_again(id, due);
+  return now_ >= due;
+}
+
+namespace {
+
+bool was_complete_once(const Group& group) {
+  return group.status.phase == GroupPhase::Running || group.status.phase == GroupPhase::Unknown;
+}
+
+bool is_before(const Group& a, const Group& b) {
+  if (a.priority != b.priority) return a.priority > b.priority;
+  if (a.created != b.created) return a.created < b.created;
+  return a.key < b.key;
+}
+
+}  // namespace
+
+bool Planner::is_victim(const Group& group, GroupId other_id, RoomKind kind) const {
+  const Group& other = snapshot_.groups()[other_id];
+  switch (kind) {
+    case RoomKind::Preempt:
+      return other.queue == group.queue && other.priority < group.priority;
+    case RoomKind::Reclaim:
+      return other.queue != group.queue && snapshot_.queues()[other.queue].is_reclaimable &&
+             shares_->share(other.queue) > 1;
+    case RoomKind::Untangle:
+      if (std::find(entangled_.begin(), entangled_.end(), other_id) == entangled_.end()) return false;
+      // One that ran as a whole has something to lose: it gives way only to another that is half placed, too.
+      return !was_complete_once(other) || (group.counts.placed > 0 && is_before(group, other));
+  }
+  return false;
+}
+
 std::vector<Planner::VictimUnit> Planner::find_victims(const Group& group, RoomKind kind) const {
   std::vector<VictimUnit> units;
   for (GroupId id = 0; id < snapshot_.groups().size(); ++id) {
     const Group& other = snapshot_.groups()[id];
     if (!other.is_live || other.counts.placed == 0 || &other == &group || other.queue == kNone) continue;
-    if (kind == RoomKind::Preempt) {
-      if (other.queue != group.queue || other.priority >= group.priority) continue;
-    } else {
-      if (other.queue == group.queue || !snapshot_.queues()[other.queue].is_reclaimable) continue;
-      if (shares_->share(other.queue) <= 1) continue;
-    }
+    if (!is_victim(group, id, kind)) continue;
     VictimUnit core;
     core.group = id;
     core.is_core = true;
@@ -78,6 +116,20 @@ bool Planner::would_fit(GroupId id) {
   placer_.set_hypothetical(false);
   placer_.undo(outcome.placed);
   return outcome.kind == PendingKind::None;
+}
+
+void Planner::evict(const Group& group, PodId pod, RoomKind kind) {
+  const std::string whom = "evicted to make room for " + group.key.to_string() + ", ";
+  EvictDecision decision{pod, snapshot_.object(pod).metadata.uid.str(), "Preempted", whom + "of higher priority"};
+  if (kind == RoomKind::Reclaim) {
+    decision.reason = "Reclaimed";
+    decision.message = whom + "whose queue has less than its due";
+  } else if (kind == RoomKind::Untangle) {
+    decision.reason = "Released";
+    decision.message = whom + "which fits as a whole: the rest of this pod's gang found no room";
+  }
+  plan_.evictions.push_back(std::move(decision));
+  snapshot_.set_evicting(pod);
 }
 
 bool Planner::make_room_for(GroupId id, RoomKind kind) {
@@ -132,41 +184,59 @@ bool Planner::make_room_for(GroupId id, RoomKind kind) {
     std::vector<Placement> victims = unit.lifted;
     put_back(unit.lifted);
     if (!fits) continue;
-    for (const Placement& victim : victims) {
-      const std::string what = kind == RoomKind::Preempt ? "of higher priority" : "whose queue has less than its due";
-      plan_.evictions.push_back({victim.pod, snapshot_.object(victim.pod).metadata.uid.str(), kind == RoomKind::Reclaim,
-                                 "evicted to make room for " + group.key.to_string() + ", " + what});
-      snapshot_.set_evicting(victim.pod);
-    }
+    for (const Placement& victim : victims) evict(group, victim.pod, kind);
   }
   put_back(leaving);
   return fits;
 }
 
+bool Planner::make_room_by_priority(GroupId id) {
+  Group& group = snapshot_.groups()[id];
+  group.evict_freed = snapshot_.freed_version();
+  group.evict_version = group.version;
+  if (group.never_preempts) return false;
+  if (options_.preempt && make_room_for(id, RoomKind::Preempt)) return true;
+  if (!options_.reclaim || group.reason.kind != PendingKind::NoRoom) return false;
+  Amounts wanted;
+  std::int32_t left = std::max(group.needed, 1);
+  for (const PodId pod : group.pods) {
+    if (snapshot_.pods()[pod].state != PodState::Waiting || left-- <= 0) continue;
+    add_to(wanted, snapshot_.shape(snapshot_.pods()[pod].shape).requests);
+  }
+  return shares_->share_with(group.queue, wanted, 1) <= 1 && make_room_for(id, RoomKind::Reclaim);
+}
+
+bool Planner::make_room_by_untangling(GroupId id) {
+  constexpr rt::Duration kPause = std::chrono::seconds(1);  // between two looks for one gang
+  Group& group = snapshot_.groups()[id];
+  const bool others = std::any_of(entangled_.begin(), entangled_.end(), [&](GroupId other) { return other != id; });
+  if (!others || now_ < group.untangle_at) return false;
+  group.untangle_at = now_ + kPause;
+  return make_room_for(id, RoomKind::Untangle);
+}
+
 void Planner::make_room() {
+  entangled_.clear();
+  for (const GroupId id : failed_) {
+    if (is_entangled(id)) entangled_.push_back(id);
+  }
   int attempts = options_.eviction_attempts_max;
   for (const GroupId id : failed_) {
     Group& group = snapshot_.groups()[id];
     const PendingKind kind = group.reason.kind;
     if (kind != PendingKind::NoRoom && kind != PendingKind::QueueCapability) continue;
-    if (group.is_nominated || group.never_preempts || now_ < group.retry_at) continue;
-    if (group.evict_freed == snapshot_.freed_version() && group.evict_version == group.version) continue;
+    if (group.is_nominated || now_ < group.retry_at) continue;
+    const bool is_news = group.evict_freed != snapshot_.freed_version() || group.evict_version != group.version;
+    if (!is_news && entangled_.empty()) continue;
+    if (!is_news && now_ < group.untangle_at) {
+      wake_by(group.untangle_at);
+      continue;
+    }
     if (attempts-- == 0) {
       plan_.has_more = true;
       return;
     }
-    group.evict_freed = snapshot_.freed_version();
-    group.evict_version = group.version;
-    bool made = options_.preempt && make_room_for(id, RoomKind::Preempt);
-    if (!made && options_.reclaim && kind == PendingKind::NoRoom) {
-      Amounts wanted;
-      std::int32_t left = std::max(group.needed, 1);
-      for (const PodId pod : group.pods) {
-        if (snapshot_.pods()[pod].state != PodState::Waiting || left-- <= 0) continue;
-        add_to(wanted, snapshot_.shape(snapshot_.pods()[pod].shape).requests);
-      }
-      if (shares_->share_with(group.queue, wanted, 1) <= 1) made = make_room_for(id, RoomKind::Reclaim);
-    }
+    const bool made = (is_news && make_room_by_priority(id)) || make_room_by_untangling(id);
     if (!made) continue;
     group.is_nominated = true;
     nominated_.insert(id);

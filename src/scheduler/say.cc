@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/conditions.h"
-#include "api/gen/names.h"
+#include "scheduler/explain.h"
 #include "scheduler/plan.h"
 
 namespace basalt::scheduler {
@@ -44,44 +44,78 @@ GroupPhase Planner::phase_of(Group& group) {
   return was_running ? GroupPhase::Running : waiting;
 }
 
-void Planner::say_conditions(Group& group, GroupStatus& wanted, bool& is_new) {
-  const GroupId id = snapshot_.find_group(group.key);
-  const Condition* old = api::find_condition(group.status.conditions, scheduling::pod_group_condition_type::kUnschedulable);
+namespace {
+
+// Upstream's word for a gang that is placed (pkg/scheduler/plugins/gang, v1.12); it is a sentence there.
+constexpr std::string_view kReadyReason = "tasks in gang are ready to be scheduled";
+
+// Positions near the head matter exactly, those far behind roughly: else every start would rewrite all that wait.
+bool has_moved(std::size_t before, std::size_t now) {
+  if (before == now) return false;
+  const auto [small, large] = std::minmax(before, now);
+  return small <= 10 || large >= 2 * small;
+}
+
+}  // namespace
+
+void Planner::say_scheduled(Group& group, GroupStatus& wanted) {
+  if (wanted.phase != GroupPhase::Running) return;
+  wanted.pending.clear();
+  const bool is_said = api::is_condition_true(wanted.conditions, scheduling::pod_group_condition_type::kScheduled);
+  const bool was_stuck = api::remove_condition(wanted.conditions, scheduling::pod_group_condition_type::kUnschedulable);
+  if (is_said && !was_stuck) return;
+  Condition placed;
+  placed.type = scheduling::pod_group_condition_type::kScheduled;
+  placed.status = "True";
+  placed.transition_id = session_;
+  placed.reason = kReadyReason;
+  placed.message = "the gang has its minimum of " + std::to_string(group.min_member) + " pods placed";
+  api::set_condition(wanted.conditions, std::move(placed), wall_);
+}
+
+// Differs: upstream leaves the condition of the other type behind as true; here one of the two stands at a time, so
+// that a gang that runs is not called unschedulable.
+void Planner::say_conditions(GroupId id, GroupStatus& wanted, bool& is_new) {
+  Group& group = snapshot_.groups()[id];
   if (group.reason.kind == PendingKind::None) {
-    if (wanted.phase != GroupPhase::Running) return;
-    if (api::is_condition_true(wanted.conditions, scheduling::pod_group_condition_type::kScheduled)) {
-      if (old == nullptr) return;
-    }
-    api::remove_condition(wanted.conditions, scheduling::pod_group_condition_type::kUnschedulable);
-    Condition placed;
-    placed.type = scheduling::pod_group_condition_type::kScheduled;
-    placed.status = "True";
-    placed.reason = "Scheduled";
-    placed.message = "the gang has its minimum of " + std::to_string(group.min_member) + " pods placed";
-    api::set_condition(wanted.conditions, std::move(placed), wall_);
+    say_scheduled(group, wanted);
     return;
   }
   if (now_ < group.waiting_since + options_.condition_delay) {
     call_again(id, group.waiting_since + options_.condition_delay);
     return;
   }
+  const Condition* old =
+      api::find_condition(group.status.conditions, scheduling::pod_group_condition_type::kUnschedulable);
   const std::string word(condition_reason_of(group.reason.kind));
   const bool same_word = old != nullptr && old->status == "True" && old->reason == word;
-  if (same_word && !group.reason.text.empty() && now_ < group.condition_written_at + options_.condition_refresh) {
+  const bool is_worded = !group.reason.text.empty();
+  if (same_word && is_worded && now_ < group.condition_written_at + options_.condition_refresh) {
     call_again(id, group.condition_written_at + options_.condition_refresh);
     return;
   }
-  group.reason = explain(id);
   group.condition_written_at = now_;
-  if (same_word && old->message == group.reason.text) return;
+  call_again(id, now_ + options_.condition_refresh);
+  const bool is_unchanged = group.explained_version == group.version &&
+                            group.explained_freed == snapshot_.freed_version() &&
+                            group.explained_placed == snapshot_.placed_version();
+  if (same_word && is_worded && is_unchanged) return;
+  group.explained_version = group.version;
+  group.explained_freed = snapshot_.freed_version();
+  group.explained_placed = snapshot_.placed_version();
+  group.reason = explain(id);
+  const auto said = decode_reason(group.status.pending);
+  const bool same_kind = said && said->kind == group.reason.kind && !has_moved(said->position, group.reason.position);
+  if (same_word && same_kind && old->message == group.reason.text) return;
   is_new = !same_word;
+  wanted.pending = encode_reason(group.reason);
   api::remove_condition(wanted.conditions, scheduling::pod_group_condition_type::kScheduled);
   Condition stuck;
   stuck.type = scheduling::pod_group_condition_type::kUnschedulable;
   stuck.status = "True";
+  stuck.transition_id = session_;
   stuck.reason = word;
   stuck.message = group.reason.text;
-  if (old != nullptr) stuck.transition_id = old->transition_id;
   api::set_condition(wanted.conditions, std::move(stuck), wall_);
 }
 
@@ -127,20 +161,22 @@ void Planner::say_group(GroupId id) {
   wanted.succeeded = group.counts.succeeded;
   wanted.failed = group.counts.failed;
   bool is_new = false;
-  say_conditions(group, wanted, is_new);
+  say_conditions(id, wanted, is_new);
   say_pod_conditions(id);
   snapshot_.refresh_waiting(id);
   if (wanted == group.status) {
     group.status_due = group.status_due <= now_ ? rt::kNever : group.status_due;
     return;
   }
-  const bool only_counts = wanted.phase == group.status.phase && wanted.conditions == group.status.conditions;
+  const bool only_counts = wanted.phase == group.status.phase && wanted.conditions == group.status.conditions &&
+                           wanted.pending == group.status.pending;
   if (only_counts && group.status_due > now_) {
     call_again(id, std::min(group.status_due, now_ + options_.counts_delay));
     return;
   }
   if (group.status_due <= now_) group.status_due = rt::kNever;
-  plan_.statuses.push_back({id, group.object->metadata.uid, std::move(wanted), is_new});
+  const bool has_pending = wanted.pending != group.status.pending;
+  plan_.statuses.push_back({id, group.object->metadata.uid, std::move(wanted), has_pending, is_new});
 }
 
 void Planner::say_queues() {
@@ -173,132 +209,6 @@ void Planner::say() {
   // A group that goes back to Pending in this step is admitted in the next cycle.
   plan_.has_more = plan_.has_more || !snapshot_.dirty_groups().empty();
   say_queues();
-}
-
-// Sentences.
-
-ResourceShortage Planner::shortage(ResourceIndex resource, std::int64_t requested, std::int64_t free) const {
-  const ResourceTable& table = snapshot_.resources();
-  free = std::max<std::int64_t>(free, 0);
-  return {table.name(resource), table.text_of(resource, requested), table.text_of(resource, free),
-          table.text_of(resource, std::max<std::int64_t>(requested - free, 0))};
-}
-
-namespace {
-
-std::string text_of(const std::vector<ResourceShortage>& shortages) {
-  std::string text;
-  for (const ResourceShortage& shortage : shortages) {
-    if (!text.empty()) text += ", ";
-    text += shortage.name + ": " + shortage.requested + " requested, " + shortage.free + " free, " + shortage.lacking +
-            " short";
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string Planner::room_text(const Group& group, PodId pod, PendingReason& reason) {
-  const PodShape& shape = snapshot_.shape(snapshot_.pods()[pod].shape);
-  const auto needed = static_cast<std::int64_t>(std::max(group.needed, 1));
-  for (const auto& [r, amount] : shape.requests) {
-    const std::int64_t free = at(snapshot_.total(), r) - at(snapshot_.total_used(), r);
-    if (amount * needed > free && r != ResourceTable::kPods) reason.shortages.push_back(shortage(r, amount * needed, free));
-  }
-  std::string text = std::to_string(group.fitted) + "/" + std::to_string(needed) + " pods fit";
-  if (!reason.shortages.empty()) text += "; " + text_of(reason.shortages);
-  const NodeFinder::Verdicts verdicts = finder_.judge_all(pod);
-  std::size_t nodes = 0;
-  for (const std::size_t count : verdicts) nodes += count;
-  text += "; of " + std::to_string(nodes) + " nodes";
-  const char* separator = " ";
-  for (std::size_t v = 0; v < verdicts.size(); ++v) {
-    if (verdicts[v] == 0) continue;
-    text += separator + std::to_string(verdicts[v]) + " " + std::string(to_text(static_cast<NodeVerdict>(v)));
-    separator = ", ";
-  }
-  if (nodes == 0) text += " there is none";
-  return text;
-}
-
-PendingReason Planner::explain(GroupId id) {
-  const Group& group = snapshot_.groups()[id];
-  PendingReason reason;
-  reason.kind = group.reason.kind;
-  const std::string queue = group.queue == kNone ? "" : "\"" + snapshot_.queues()[group.queue].name + "\"";
-  const auto against_limit = [&](const Amounts& wanted, const Amounts& limit, const Amounts& used) {
-    for (std::size_t r = 0; r < wanted.size(); ++r) {
-      if (wanted[r] == 0 || r >= limit.size() || limit[r] >= kUnlimited) continue;
-      if (at(used, r) + wanted[r] > limit[r])
-        reason.shortages.push_back(shortage(static_cast<ResourceIndex>(r), wanted[r], limit[r] - at(used, r)));
-    }
-    return text_of(reason.shortages);
-  };
-  PodId pod = kNone;
-  Amounts wanted = group.is_admitted || group.is_single ? Amounts() : group.min_resources;
-  std::int32_t left = std::max(group.needed, 1);
-  for (const PodId member : group.pods) {
-    if (snapshot_.pods()[member].state != PodState::Waiting) continue;
-    if (pod == kNone || member == group.blocker) pod = member;
-    if ((group.is_admitted || group.is_single) && left-- > 0)
-      add_to(wanted, snapshot_.shape(snapshot_.pods()[member].shape).requests);
-  }
-  switch (group.reason.kind) {
-    case PendingKind::None: break;
-    case PendingKind::GroupMissing:
-      reason.text = "the pod group \"" + group.key.to_string() + "\" that the pods name does not exist; create it, or "
-                    "remove the annotation " + std::string(api::keys::kGroupName);
-      break;
-    case PendingKind::QueueMissing:
-      reason.text = "the queue " + queue + " does not exist; create it or choose another";
-      break;
-    case PendingKind::QueueClosed:
-      reason.text = "the queue " + queue + ", or one above it, is closed; open it or choose another";
-      break;
-    case PendingKind::QueueCapability: {
-      const QueueId full = group.full_queue == kNone ? group.queue : group.full_queue;
-      const Queue& limited = snapshot_.queues()[full];
-      reason.text = "the queue \"" + limited.name + "\" has reached its capability: " +
-                    against_limit(wanted, limited.capability, limited.allocated);
-      break;
-    }
-    case PendingKind::ReservedForOthers:
-      reason.text = "what is free is guaranteed to other queues: " +
-                    against_limit(wanted, snapshot_.total(), snapshot_.total_used());
-      break;
-    case PendingKind::ClusterTooSmall:
-      reason.text = "the gang needs more than all nodes have: " + against_limit(wanted, snapshot_.total(), {});
-      break;
-    case PendingKind::ClusterFull:
-      reason.text = "the cluster has no room to admit the gang: " +
-                    against_limit(wanted, snapshot_.total(), snapshot_.total_used());
-      break;
-    case PendingKind::NotEnoughPods:
-      reason.text = std::to_string(group.counts.occupied() + group.counts.ready_to_place()) + "/" +
-                    std::to_string(group.min_member) + " pods of the gang exist";
-      break;
-    case PendingKind::Gated:
-      reason.text = std::to_string(group.counts.gated) + " pods of the gang are held back by scheduling gates; " +
-                    std::to_string(group.counts.occupied() + group.counts.ready_to_place()) + "/" +
-                    std::to_string(group.min_member) + " are ready";
-      break;
-    case PendingKind::NotEnoughPodsOfTask:
-      reason.text = std::to_string(group.fitted) + "/" + std::to_string(group.needed) + " pods of task \"" +
-                    group.short_task + "\" exist";
-      break;
-    case PendingKind::NotEnoughSubGroups:
-      reason.text = "there are fewer complete sub-groups than the gang needs";
-      break;
-    case PendingKind::MakingRoom: reason.text = "other pods are being evicted to make room for the gang"; break;
-    case PendingKind::QueueBlocked:
-      reason.text = "the queue " + queue + " is first in, first out, and a job ahead of this one does not fit";
-      break;
-    case PendingKind::Refused: reason.text = group.reason.text; break;
-    case PendingKind::NoRoom:
-      reason.text = pod == kNone ? "no room" : room_text(group, pod, reason);
-      break;
-  }
-  return reason;
 }
 
 }  // namespace basalt::scheduler

@@ -1,8 +1,11 @@
 #include "scheduler/scheduler.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
+#include "kube/leader_election.h"
 #include "kube/typed.h"
 
 namespace basalt::scheduler {
@@ -32,13 +35,21 @@ Scheduler::Scheduler(rt::Runtime& runtime, kube::Client& client, Logger log, kub
       queues_(runtime, client, log_, everything_of<api::scheduling::Queue>()),
       priority_classes_(runtime, client, log_, everything_of<api::core::PriorityClass>()),
       changed_(runtime),
-      snapshot_({.scheduler_names = options_.names,
-                 .shard_is_hard = options_.planner.shard_mode == ShardMode::Hard}),
+      snapshot_({.scheduler_names = options_.names, .shard_is_hard = options_.planner.shard_mode == ShardMode::Hard}),
       planner_(snapshot_, options_.planner) {
   if (options_.planner.shard_mode != ShardMode::None) {
-    auto shard = everything_of<api::shard::NodeShard>();
-    shard.reflector.field_selector = "metadata.name=" + options_.shard_name;
-    shards_ = std::make_unique<kube::Informer<api::shard::NodeShard>>(runtime, client, log_, std::move(shard));
+    shards_ = std::make_unique<kube::Informer<api::shard::NodeShard>>(runtime, client, log_,
+                                                                      everything_of<api::shard::NodeShard>());
+  }
+  if (kube::Metrics* metrics = options_.metrics) {
+    const auto counter = [&](std::string_view name, std::string_view help) { return metrics->counter(name, help); };
+    binds_counter_ = counter("basalt_scheduler_binds_total", "Pods bound.");
+    bind_failures_counter_ = counter("basalt_scheduler_bind_failures_total", "Bind calls that failed.");
+    evictions_counter_ = counter("basalt_scheduler_evictions_total", "Pods evicted to make room.");
+    waiting_groups_ = metrics->gauge("basalt_scheduler_waiting_groups", "Gangs that wait for admission or room.");
+    cycle_seconds_ =
+        metrics->histogram("basalt_scheduler_cycle_seconds", "Length of a scheduling cycle with its calls.",
+                           kube::Metrics::seconds_bounds());
   }
   watch_changes();
 }
@@ -72,7 +83,7 @@ void Scheduler::watch_changes() {
   });
   if (shards_) {
     shards_->add_handler([put](const kube::Change<api::shard::NodeShard>& change) {
-      put([&](Inbox& inbox) { inbox.shard = change.after; });
+      put([&](Inbox& inbox) { inbox.shards[change.object().metadata.name] = change.after; });
     });
   }
 }
@@ -130,16 +141,39 @@ void Scheduler::apply(Inbox inbox) {
   for (auto& [name, priority_class] : inbox.priority_classes)
     snapshot_.set_priority_class(name, std::move(priority_class));
   for (auto& [name, queue] : inbox.queues) snapshot_.set_queue(name, std::move(queue));
-  shard_is_stale_ = shard_is_stale_ || inbox.shard || !inbox.nodes.empty();
+  shard_is_stale_ = shard_is_stale_ || !inbox.shards.empty() || !inbox.nodes.empty();
   for (auto& [name, node] : inbox.nodes) snapshot_.set_node(name, std::move(node));
-  if (inbox.shard) {
-    shard_ = *inbox.shard;
-    // Without its shard a scheduler that must stay inside has no node; one that only prefers it has all.
-    snapshot_.set_shard(shard_ || options_.planner.shard_mode == ShardMode::Hard,
-                        shard_ ? shard_->spec.nodes_desired : std::vector<std::string>());
-  }
+  if (!inbox.shards.empty()) apply_shards(std::move(inbox.shards));
   for (auto& [key, group] : inbox.groups) snapshot_.set_group(key, std::move(group), now);
   for (auto& [key, pod] : inbox.pods) snapshot_.set_pod(key, std::move(pod), now);
+}
+
+// Ours are the nodes of our shard that no other scheduler still works on: who gives a node up says so first in its
+// status. A shard that vanishes leaves us what we have.
+void Scheduler::apply_shards(std::map<std::string, std::shared_ptr<const api::shard::NodeShard>> changed) {
+  for (auto& [name, shard] : changed) {
+    if (shard) {
+      all_shards_[name] = std::move(shard);
+    } else {
+      all_shards_.erase(name);
+    }
+  }
+  const auto own = all_shards_.find(options_.shard_name);
+  if (own == all_shards_.end()) return;
+  std::set<std::string_view> taken;
+  for (const auto& [name, shard] : all_shards_) {
+    if (name != options_.shard_name) taken.insert(shard->status.nodes_in_use.begin(), shard->status.nodes_in_use.end());
+  }
+  usable_nodes_.clear();
+  for (const std::string& node : own->second->spec.nodes_desired) {
+    if (!taken.contains(node)) usable_nodes_.push_back(node);
+  }
+  std::sort(usable_nodes_.begin(), usable_nodes_.end());
+  snapshot_.set_shard(true, usable_nodes_);
+}
+
+api::Time Scheduler::wall_time() const {
+  return api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(runtime_.wall_now()));
 }
 
 void Scheduler::run() {
@@ -152,22 +186,28 @@ void Scheduler::run() {
     if (stop.stop_requested()) return;
     wake_at_ = runtime_.now() + options_.period;
     const rt::Instant begin = runtime_.now();
-    const Plan plan = planner_.run(begin, api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(
-                                              runtime_.wall_now())));
+    const Plan plan = planner_.run(begin, wall_time(), kube::make_identity(runtime_, "").substr(1));
     const rt::Instant planned = runtime_.now();
     carry_out(plan);
     ++cycles_;
+    const rt::Instant ended = runtime_.now();
     planning_ns_ += (planned - begin).count();
-    calling_ns_ += (runtime_.now() - planned).count();
+    calling_ns_ += (ended - planned).count();
+    cycle_seconds_.observe(std::chrono::duration<double>(ended - begin).count());
+    waiting_groups_.set(static_cast<double>(snapshot_.waiting_groups()));
     deadline = plan.has_more ? runtime_.now() : std::min(wake_at_, plan.wake_at);
   }
 }
 
 Scheduler::Counts Scheduler::counts() const {
-  return {cycles_,        binds_,
-          bind_failures_, evictions_,
-          status_writes_, pod_condition_writes_,
-          rt::Duration(planning_ns_.load()), rt::Duration(calling_ns_.load())};
+  return {cycles_,
+          binds_,
+          bind_failures_,
+          evictions_,
+          status_writes_,
+          pod_condition_writes_,
+          rt::Duration(planning_ns_.load()),
+          rt::Duration(calling_ns_.load())};
 }
 
 std::optional<PendingReason> Scheduler::reason_of(const api::ObjectKey& group) const {

@@ -15,6 +15,7 @@
 #include "kube/client.h"
 #include "kube/event_recorder.h"
 #include "kube/informer.h"
+#include "kube/metrics.h"
 #include "rt/runtime.h"
 #include "rt/stop.h"
 #include "scheduler/plan.h"
@@ -35,7 +36,8 @@ struct SchedulerOptions {
   rt::Duration retry_min = std::chrono::milliseconds(100);  // of a call that failed
   rt::Duration retry_max = std::chrono::seconds(10);
   int in_flight_max = 64;
-  bool create_queues = true;  // "root" and "default", if they are missing
+  bool create_queues = true;         // "root" and "default", if they are missing
+  kube::Metrics* metrics = nullptr;  // none: nothing is counted
 };
 
 // The gang scheduler: caches -> snapshot -> plan -> calls. One thread of its own besides those of the caches; it owns
@@ -75,7 +77,7 @@ class Scheduler {
     std::unordered_map<api::ObjectKey, std::shared_ptr<const api::scheduling::PodGroup>> groups;
     std::unordered_map<std::string, std::shared_ptr<const api::scheduling::Queue>> queues;
     std::unordered_map<std::string, std::shared_ptr<const api::core::PriorityClass>> priority_classes;
-    std::optional<std::shared_ptr<const api::shard::NodeShard>> shard;
+    std::map<std::string, std::shared_ptr<const api::shard::NodeShard>> shards;
     bool has_any = false;
   };
   struct PendingBind {
@@ -92,6 +94,8 @@ class Scheduler {
   [[nodiscard]] bool wait_synced();
   [[nodiscard]] Inbox take_inbox(rt::Instant deadline);
   void apply(Inbox inbox);
+  void apply_shards(std::map<std::string, std::shared_ptr<const api::shard::NodeShard>> changed);
+  [[nodiscard]] api::Time wall_time() const;
 
   void carry_out(const Plan& plan);
   void add_binds(const Plan& plan, Batch& batch);
@@ -126,6 +130,10 @@ class Scheduler {
       pod_condition_writes_{0};
   std::atomic<std::int64_t> planning_ns_{0}, calling_ns_{0};
 
+  kube::Counter binds_counter_, bind_failures_counter_, evictions_counter_;
+  kube::Gauge waiting_groups_;
+  kube::Histogram cycle_seconds_;
+
   mutable rt::Mutex mutex_;
   rt::Condition changed_;
   Inbox inbox_ BASALT_GUARDED_BY(mutex_);
@@ -136,8 +144,9 @@ class Scheduler {
   Snapshot snapshot_;
   Planner planner_;
   std::vector<PendingBind> failed_binds_;
-  std::shared_ptr<const api::shard::NodeShard> shard_;
-  bool shard_is_stale_ = false;  // our statement about the shard may have to change
+  std::map<std::string, std::shared_ptr<const api::shard::NodeShard>> all_shards_;
+  std::vector<std::string> usable_nodes_;  // of our shard, sorted
+  bool shard_is_stale_ = false;            // our statement about the shard may have to change
   rt::Instant wake_at_ = rt::kNever;
   rt::Instant queues_due_{};
   int write_failures_ = 0;

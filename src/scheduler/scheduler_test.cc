@@ -19,8 +19,8 @@ namespace resources = sim::resources;
 using namespace std::chrono_literals;
 
 std::string node_yaml(const std::string& name, int cpu, const std::string& labels = "") {
-  return "apiVersion: v1\nkind: Node\nmetadata: {name: " + name + ", labels: {kubernetes.io/hostname: " + name + labels +
-         "}}\nstatus:\n  allocatable: {cpu: '" + std::to_string(cpu) +
+  return "apiVersion: v1\nkind: Node\nmetadata: {name: " + name + ", labels: {kubernetes.io/hostname: " + name +
+         labels + "}}\nstatus:\n  allocatable: {cpu: '" + std::to_string(cpu) +
          "', memory: 64Gi, pods: '110'}\n  capacity: {cpu: '" + std::to_string(cpu) +
          "', memory: 64Gi, pods: '110'}\n  conditions: [{type: Ready, status: 'True'}]\n---\n";
 }
@@ -129,7 +129,8 @@ TEST(Scheduler, GangThatDoesNotFitWaitsWithNumbersAndStartsWhenRoomComes) {
     world.cluster.apply(node_yaml("n2", 1));
     EXPECT_TRUE(world.cluster.wait_until([&] { return world.phase_of("g") == "Running"; }, 5s));
     EXPECT_EQ(world.bound("g"), 3);
-    EXPECT_EQ(world.message_of("g"), "Scheduled Scheduled: the gang has its minimum of 3 pods placed");
+    EXPECT_EQ(world.message_of("g"),
+              "Scheduled tasks in gang are ready to be scheduled: the gang has its minimum of 3 pods placed");
   });
 }
 
@@ -159,8 +160,8 @@ TEST(Scheduler, PodsWithoutAGroupAreScheduledSingly) {
                           "}\nspec: {schedulerName: volcano, containers: [{name: c, image: i, resources: "
                           "{requests: {cpu: '1'}}}]}\n");
     }
-    EXPECT_TRUE(world.cluster.wait_until(
-        [&] { return (world.node_of("a") == "n1") != (world.node_of("b") == "n1"); }, 5s));
+    EXPECT_TRUE(
+        world.cluster.wait_until([&] { return (world.node_of("a") == "n1") != (world.node_of("b") == "n1"); }, 5s));
     world.cluster.apply(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: other}\nspec: {containers: [{name: c, image: i}]}\n");
     runtime.sleep_for(5s);
@@ -178,8 +179,9 @@ TEST(Scheduler, WholeLifeOfAGroup) {
     EXPECT_TRUE(world.cluster.wait_until([&] { return world.phase_of("g") == "Completed"; }, 10s));
     EXPECT_TRUE(world.cluster.wait_until(
         [&] {
-          return world.cluster.get(resources::kPodGroups, "default", "g")->find_path({"status", "succeeded"})->as_int() ==
-                 3;
+          return world.cluster.get(resources::kPodGroups, "default", "g")
+                     ->find_path({"status", "succeeded"})
+                     ->as_int() == 3;
         },
         5s));
     kubelet.stop();

@@ -87,8 +87,7 @@ Done read_affinity(core::Affinity& affinity, PodShape& shape) {
     auto& nodes = *affinity.node_affinity;
     if (nodes.required_during_scheduling_ignored_during_execution) {
       shape.has_required_nodes = true;
-      shape.required_nodes =
-          std::move(nodes.required_during_scheduling_ignored_during_execution->node_selector_terms);
+      shape.required_nodes = std::move(nodes.required_during_scheduling_ignored_during_execution->node_selector_terms);
     }
     for (auto& wish : nodes.preferred_during_scheduling_ignored_during_execution)
       shape.preferred_nodes.push_back({std::move(wish.preference), wish.weight});
@@ -189,18 +188,30 @@ Result<PodShape> PodShape::parse(std::string_view text, ResourceTable& resources
 
 std::string_view to_text(NodeVerdict verdict) {
   switch (verdict) {
-    case NodeVerdict::Fits: return "fit";
-    case NodeVerdict::NotReady: return "not ready";
-    case NodeVerdict::Unschedulable: return "unschedulable";
-    case NodeVerdict::OutsideShard: return "node isn't in scheduler node shard";
-    case NodeVerdict::NodeSelector: return "did not match the node selector";
-    case NodeVerdict::NodeAffinity: return "did not match the node affinity";
-    case NodeVerdict::Taint: return "had a taint that the pod does not tolerate";
-    case NodeVerdict::Resources: return "had too little free";
-    case NodeVerdict::HostPorts: return "had the host port in use";
-    case NodeVerdict::PodAffinity: return "did not match the pod affinity";
-    case NodeVerdict::PodAntiAffinity: return "did not match the pod anti-affinity";
-    case NodeVerdict::Spread: return "would break the topology spread";
+    case NodeVerdict::Fits:
+      return "fit";
+    case NodeVerdict::NotReady:
+      return "not ready";
+    case NodeVerdict::Unschedulable:
+      return "unschedulable";
+    case NodeVerdict::OutsideShard:
+      return "node isn't in scheduler node shard";
+    case NodeVerdict::NodeSelector:
+      return "did not match the node selector";
+    case NodeVerdict::NodeAffinity:
+      return "did not match the node affinity";
+    case NodeVerdict::Taint:
+      return "had a taint that the pod does not tolerate";
+    case NodeVerdict::Resources:
+      return "had too little free";
+    case NodeVerdict::HostPorts:
+      return "had the host port in use";
+    case NodeVerdict::PodAffinity:
+      return "did not match the pod affinity";
+    case NodeVerdict::PodAntiAffinity:
+      return "did not match the pod anti-affinity";
+    case NodeVerdict::Spread:
+      return "would break the topology spread";
   }
   return "";
 }
@@ -210,14 +221,12 @@ NodeVerdict judge_node(const PodShape& shape, const core::NodeProjection& node) 
     if (condition.type == "Ready" && condition.status != "True") return NodeVerdict::NotReady;
   }
   if (!node.metadata.deletion_timestamp.is_zero()) return NodeVerdict::Unschedulable;
-  if (node.spec.unschedulable &&
-      !tolerates(shape.tolerations, "node.kubernetes.io/unschedulable", "", "NoSchedule")) {
+  if (node.spec.unschedulable && !tolerates(shape.tolerations, "node.kubernetes.io/unschedulable", "", "NoSchedule")) {
     return NodeVerdict::Unschedulable;
   }
   if (!shape.node_selector.is_subset_of(node.metadata.labels)) return NodeVerdict::NodeSelector;
-  if (shape.has_required_nodes &&
-      std::none_of(shape.required_nodes.begin(), shape.required_nodes.end(),
-                   [&](const core::NodeSelectorTerm& term) { return holds(term, node); })) {
+  if (shape.has_required_nodes && std::none_of(shape.required_nodes.begin(), shape.required_nodes.end(),
+                                               [&](const core::NodeSelectorTerm& term) { return holds(term, node); })) {
     return NodeVerdict::NodeAffinity;
   }
   for (const auto& taint : node.spec.taints) {
@@ -233,8 +242,7 @@ double wishes_fulfilled(const PodShape& shape, const core::NodeProjection& node)
     if (holds(wish.term, node)) sum += wish.weight;
   }
   for (const auto& taint : node.spec.taints) {
-    if (taint.effect == "PreferNoSchedule" &&
-        !tolerates(shape.tolerations, taint.key, taint.value, taint.effect))
+    if (taint.effect == "PreferNoSchedule" && !tolerates(shape.tolerations, taint.key, taint.value, taint.effect))
       sum -= 100;
   }
   return sum;

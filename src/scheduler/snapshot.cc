@@ -30,8 +30,8 @@ void Snapshot::set_pod(const api::ObjectKey& key, std::shared_ptr<const Schedula
           kube::parse_revision(pods_[id].object->metadata.resource_version)) {
     return;  // an older state of what we know already
   }
-  const bool is_relevant =
-      pod && (is_ours(*pod) ? !(pod->is_finished() && pod->group.empty()) : !pod->node_name.empty() && !pod->is_finished());
+  const bool is_relevant = pod && (is_ours(*pod) ? !(pod->is_finished() && pod->group.empty())
+                                                 : !pod->node_name.empty() && !pod->is_finished());
   if (id != kNone && (!is_relevant || pods_[id].object->metadata.uid != pod->metadata.uid.view())) {
     remove_pod(id);
     pod_ids_.erase(key);
@@ -137,9 +137,15 @@ void Snapshot::count(Group& group, const Pod& pod, std::int32_t by) {
       counts.placed += by;
       if (pod.object->phase == "Running") counts.running += by;
       break;
-    case PodState::Terminating: counts.terminating += by; break;
-    case PodState::Succeeded: counts.succeeded += by; break;
-    case PodState::Failed: counts.failed += by; break;
+    case PodState::Terminating:
+      counts.terminating += by;
+      break;
+    case PodState::Succeeded:
+      counts.succeeded += by;
+      break;
+    case PodState::Failed:
+      counts.failed += by;
+      break;
   }
 }
 
@@ -316,7 +322,8 @@ void Snapshot::set_node(const std::string& name, std::shared_ptr<const core::Nod
   node.object = std::move(object);
   node.allocatable = node.object ? resources_.amounts_of(node.object->status.allocatable.to_list()) : Amounts();
   // A node that does not say how many pods it takes does not limit them.
-  if (node.object && !node.object->status.allocatable.contains("pods")) node.allocatable[ResourceTable::kPods] = kUnlimited;
+  if (node.object && !node.object->status.allocatable.contains("pods"))
+    node.allocatable[ResourceTable::kPods] = kUnlimited;
   node.free = node.allocatable;
   add_to(node.free, used, -1);
   ++node.spec_version;

@@ -40,8 +40,8 @@ struct Pod {
   GroupId group = kNone;
   NodeId node = kNone;  // holds room there
   PodState state = PodState::Waiting;
-  bool is_assumed = false;    // placed by us; the cache does not show it yet
-  bool is_evicting = false;   // we asked for its deletion
+  bool is_assumed = false;               // placed by us; the cache does not show it yet
+  bool is_evicting = false;              // we asked for its deletion
   PendingKind told = PendingKind::None;  // what its condition was last set to by us
   std::uint32_t node_slot = 0;
   std::uint32_t group_slot = 0;
@@ -89,6 +89,7 @@ struct GroupStatus {
   std::int32_t succeeded = 0;
   std::int32_t failed = 0;
   std::vector<api::scheduling::PodGroupCondition> conditions;
+  std::string pending;  // the annotation kPendingAnnotation
   bool operator==(const GroupStatus&) const = default;
 };
 
@@ -120,14 +121,18 @@ struct Group {
   bool is_waiting = false;
 
   // What the planner remembers.
-  bool is_admitted = false;  // by its queue; the status may not say so yet
-  bool was_tried = false;           // since it was admitted
+  bool is_admitted = false;          // by its queue; the status may not say so yet
+  bool was_tried = false;            // since it was admitted
   std::uint64_t failed_version = 0;  // own version at the last failure ...
   std::uint64_t failed_freed = 0;    // ... and the cluster's
   std::uint64_t failed_placed = 0;
-  std::uint64_t evict_freed = 0;     // the same for looking for victims
+  std::uint64_t evict_freed = 0;  // the same for looking for victims
   std::uint64_t evict_version = 0;
-  bool is_nominated = false;         // room is being made for it
+  bool is_nominated = false;            // room is being made for it
+  rt::Instant untangle_at{};            // when to look again for half-placed gangs that could give way
+  std::uint64_t explained_version = 0;  // own version and the cluster's when the reason was last put into words
+  std::uint64_t explained_freed = 0;
+  std::uint64_t explained_placed = 0;
   PendingReason reason;
   std::int32_t needed = 0;  // numbers of the last failure, see GangOutcome
   std::int32_t fitted = 0;
@@ -138,7 +143,7 @@ struct Group {
   rt::Instant admitted_at{};
   rt::Instant condition_written_at{};
   rt::Instant status_due = rt::kNever;
-  rt::Instant retry_at{};            // after a refusal by the API server
+  rt::Instant retry_at{};  // after a refusal by the API server
 };
 
 struct Queue {
@@ -213,6 +218,7 @@ class Snapshot {
   [[nodiscard]] const Amounts& total() const { return total_; }            // allocatable of usable nodes
   [[nodiscard]] const Amounts& total_used() const { return total_used_; }  // by placed pods
   [[nodiscard]] std::size_t usable_nodes() const { return usable_nodes_; }
+  [[nodiscard]] std::size_t waiting_groups() const;
   [[nodiscard]] const std::unordered_set<PodId>& terminating() const { return terminating_; }
   [[nodiscard]] const std::unordered_set<PodId>& far_pods() const { return far_pods_; }
   [[nodiscard]] std::set<GroupId>& dirty_groups() { return dirty_groups_; }

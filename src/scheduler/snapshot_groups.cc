@@ -4,6 +4,7 @@
 
 #include "api/gen/names.h"
 #include "kube/identity.h"
+#include "scheduler/explain.h"
 #include "scheduler/snapshot.h"
 
 namespace basalt::scheduler {
@@ -12,19 +13,25 @@ namespace scheduling = api::scheduling;
 
 std::string_view to_string(GroupPhase phase) {
   switch (phase) {
-    case GroupPhase::None: return "";
-    case GroupPhase::Pending: return scheduling::pod_group_phase::kPending;
-    case GroupPhase::Inqueue: return scheduling::pod_group_phase::kInqueue;
-    case GroupPhase::Running: return scheduling::pod_group_phase::kRunning;
-    case GroupPhase::Unknown: return scheduling::pod_group_phase::kUnknown;
-    case GroupPhase::Completed: return scheduling::pod_group_phase::kCompleted;
+    case GroupPhase::None:
+      return "";
+    case GroupPhase::Pending:
+      return scheduling::pod_group_phase::kPending;
+    case GroupPhase::Inqueue:
+      return scheduling::pod_group_phase::kInqueue;
+    case GroupPhase::Running:
+      return scheduling::pod_group_phase::kRunning;
+    case GroupPhase::Unknown:
+      return scheduling::pod_group_phase::kUnknown;
+    case GroupPhase::Completed:
+      return scheduling::pod_group_phase::kCompleted;
   }
   return "";
 }
 
 GroupPhase group_phase_of(std::string_view text) {
-  for (const GroupPhase phase : {GroupPhase::Pending, GroupPhase::Inqueue, GroupPhase::Running, GroupPhase::Unknown,
-                                 GroupPhase::Completed}) {
+  for (const GroupPhase phase :
+       {GroupPhase::Pending, GroupPhase::Inqueue, GroupPhase::Running, GroupPhase::Unknown, GroupPhase::Completed}) {
     if (to_string(phase) == text) return phase;
   }
   return GroupPhase::None;
@@ -115,7 +122,12 @@ void Snapshot::set_group(const api::ObjectKey& key, std::shared_ptr<const schedu
   group.object = std::move(object);
   if (revision >= group.status_revision) {
     const auto& seen = group.object->status;
-    group.status = {group_phase_of(seen.phase), seen.running, seen.succeeded, seen.failed, seen.conditions};
+    group.status = {group_phase_of(seen.phase),
+                    seen.running,
+                    seen.succeeded,
+                    seen.failed,
+                    seen.conditions,
+                    std::string(group.object->metadata.annotations.get(kPendingAnnotation))};
     group.status_revision = revision;
   }
   if (spec_changed) {
@@ -207,6 +219,12 @@ void Snapshot::refresh_waiting(GroupId id) {
   }
 }
 
+std::size_t Snapshot::waiting_groups() const {
+  std::size_t count = 0;
+  for (const Queue& queue : queues_) count += queue.waiting.size();
+  return count;
+}
+
 void Snapshot::wrote_status(GroupId id, const GroupStatus& status, std::uint64_t revision) {
   Group& group = groups_[id];
   if (revision < group.status_revision) return;
@@ -261,7 +279,8 @@ void Snapshot::set_queue(const std::string& name, std::shared_ptr<const scheduli
   const std::string state = queue.object ? queue.object->status.state : std::string();
   queue.weight = std::max(spec.weight, 1);
   queue.priority = spec.priority;
-  queue.is_open = state.empty() || state == scheduling::queue_state::kOpen || state == scheduling::queue_state::kUnknown;
+  queue.is_open =
+      state.empty() || state == scheduling::queue_state::kOpen || state == scheduling::queue_state::kUnknown;
   queue.is_reclaimable = spec.reclaimable.value_or(true);
   queue.is_fifo = spec.dequeue_strategy == scheduling::dequeue_strategy::kFifo;
   queue.capability = resources_.limits_of(spec.capability, kUnlimited);

@@ -1,5 +1,6 @@
 #include "webhooks/certificate_keeper.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/encoding.h"
@@ -40,7 +41,9 @@ bool CertificateKeeper::needs_certificate(const Material& material) const {
   const rt::WallTime now = runtime_.wall_now();
   const auto info = net::read_certificate(material.certificate);
   if (!info.ok() || info->not_after < now + options_.certificate_lifetime / 3) return true;
-  if (info->dns_names != dns_names(options_.service, options_.ns)) return true;
+  // Others make such Secrets, too; the name that API servers ask for is what counts.
+  const std::string called = options_.service + "." + options_.ns + ".svc";
+  if (std::find(info->dns_names.begin(), info->dns_names.end(), called) == info->dns_names.end()) return true;
   return !net::verify_certificate(material.certificate, material.authorities, now).ok();
 }
 
@@ -73,6 +76,11 @@ Done CertificateKeeper::renew(Material& material) const {
 Done CertificateKeeper::write_files(const Material& material) {
   const std::string content = material.certificate + material.key + material.authorities;
   if (content == written_) return Ok{};
+  ca_pem_ = material.authorities;
+  if (options_.folder.empty()) {
+    written_ = content;
+    return Ok{};
+  }
   std::error_code problem;
   std::filesystem::create_directories(options_.folder, problem);
   if (problem) {
@@ -83,7 +91,6 @@ Done CertificateKeeper::write_files(const Material& material) {
   BASALT_TRY_DONE(net::write_file_atomically(certificate_file(), material.certificate, 0644));
   BASALT_TRY_DONE(net::write_file_atomically(options_.folder + "/ca.crt", material.authorities, 0644));
   written_ = content;
-  ca_pem_ = material.authorities;
   log_.info("certificates are in place",
             {{"folder", options_.folder}, {"secret", options_.ns + "/" + options_.secret}});
   return Ok{};
@@ -98,7 +105,7 @@ Done CertificateKeeper::refresh(const rt::StopToken& stop) {
   for (int attempt = 1;; ++attempt) {
     const auto response = client_.call(get, stop);
     if (!response.ok() && !response.error().is(Reason::NotFound)) return response.error().with_context(context);
-    json::Value secret = json::Object{{"apiVersion", "v1"}, {"kind", "Secret"}, {"type", "Opaque"}};
+    json::Value secret = json::Object();
     const bool exists = response.ok();
     if (exists) {
       BASALT_TRY(secret, json::Value::parse(*response->body));
@@ -108,17 +115,32 @@ Done CertificateKeeper::refresh(const rt::StopToken& stop) {
     if (exists && !needs_certificate(material)) return write_files(material);
 
     BASALT_TRY_DONE(renew(material));
-    secret.ensure_path({"metadata", "name"}) = options_.secret;
-    secret.ensure_path({"metadata", "namespace"}) = options_.ns;
-    secret.ensure_path({"data", "tls.crt"}) = base::base64_encode(material.certificate);
-    secret.ensure_path({"data", "tls.key"}) = base::base64_encode(material.key);
-    secret.ensure_path({"data", "ca.crt"}) = base::base64_encode(material.authorities);
-    secret.ensure_path({"data", "ca.key"}) = base::base64_encode(material.authority_key);
+    json::Object data{{"tls.crt", base::base64_encode(material.certificate)},
+                      {"tls.key", base::base64_encode(material.key)},
+                      {"ca.crt", base::base64_encode(material.authorities)},
+                      {"ca.key", base::base64_encode(material.authority_key)}};
     kube::Request put = get;
-    put.verb = exists ? kube::Verb::Update : kube::Verb::Create;
-    if (!exists) put.name.clear();
     put.field_manager = "vc-webhook-manager";
-    put.body = secret.to_text();
+    if (exists) {
+      // A patch: the right to it is what Volcano's installation gives. The version makes it fail if somebody was
+      // faster.
+      put.verb = kube::Verb::Patch;
+      put.body = json::Value(json::Object{
+                                 {"metadata",
+                                  json::Object{{"resourceVersion", secret.string_at({"metadata", "resourceVersion"})}}},
+                                 {"data", std::move(data)}})
+                     .to_text();
+    } else {
+      put.verb = kube::Verb::Create;
+      put.name.clear();
+      put.body =
+          json::Value(json::Object{{"apiVersion", "v1"},
+                                   {"kind", "Secret"},
+                                   {"type", "Opaque"},
+                                   {"metadata", json::Object{{"name", options_.secret}, {"namespace", options_.ns}}},
+                                   {"data", std::move(data)}})
+              .to_text();
+    }
     const auto written = client_.call(put, stop);
     if (written.ok()) return write_files(material);
     const bool was_faster = written.error().is(Reason::Conflict) || written.error().is(Reason::AlreadyExists);

@@ -15,7 +15,7 @@ struct CertificateKeeperOptions {
   std::string ns;       // of the server and the Secret
   std::string service;  // the name that API servers call
   std::string secret = "volcano-admission-secret";
-  std::string folder;  // where the server reads tls.crt and tls.key; made if absent
+  std::string folder;  // where the server reads tls.crt and tls.key; made if absent; "": no files are written
   // An authority lasts; the server's certificate is renewed when a third of its life is left.
   rt::Duration authority_lifetime = std::chrono::hours(24 * 3650);
   rt::Duration certificate_lifetime = std::chrono::hours(24 * 365);

@@ -27,6 +27,24 @@ bool is_enabled(const std::vector<const Hook*>& hooks, std::string_view path) {
   return std::any_of(hooks.begin(), hooks.end(), [&](const Hook* hook) { return hook->path == path; });
 }
 
+// An API server that is away now is no reason to end.
+Done refresh_patiently(rt::Runtime& runtime, const Logger& log, CertificateKeeper& keeper, const rt::StopToken& stop) {
+  while (true) {
+    Done done = keeper.refresh(stop);
+    if (done.ok()) return done;
+    if (!done.error().is_transient() && !done.error().is(Reason::Conflict)) return done;
+    log.warn("certificates are not there yet", {{"error", done.error()}});
+    if (stop.wait_for(runtime, kTick)) return done;
+  }
+}
+
+CertificateKeeperOptions keeper_options(const WebhookManagerOptions& options) {
+  return {.ns = options.webhook_namespace,
+          .service = options.webhook_service_name,
+          .secret = options.secret_name,
+          .folder = options.certificate_folder};
+}
+
 // Everything that is alive while the server serves.
 class Manager {
  public:
@@ -41,11 +59,7 @@ class Manager {
         view_(runtime, client, log_,
               {.watch_namespaces = is_enabled(hooks_, "/podgroups/mutate"),
                .watch_priority_classes = options.warn_of_priority_classes}),
-        keeper_(runtime, client, log_,
-                {.ns = options.webhook_namespace,
-                 .service = options.webhook_service_name,
-                 .secret = options.secret_name,
-                 .folder = options.certificate_folder}),
+        keeper_(runtime, client, log_, keeper_options(options)),
         dry_run_(runtime, client, log_),
         access_(runtime, client),
         context_{rules_, view_, options.admission_conf.empty() ? nullptr : &groups_, {}} {
@@ -95,14 +109,7 @@ class Manager {
       BASALT_TRY(pair.key_pem, net::read_file(options_.tls_private_key_file, kFileBytesMax));
       return net::check_key_pair(pair);
     }
-    // An API server that is away now is no reason to end.
-    while (true) {
-      const Done done = keeper_.refresh(stop);
-      if (done.ok()) break;
-      if (!done.error().is_transient() && !done.error().is(Reason::Conflict)) return done;
-      log_.warn("certificates are not there yet", {{"error", done.error()}});
-      if (stop.wait_for(runtime_, kTick)) return done;
-    }
+    BASALT_TRY_DONE(refresh_patiently(runtime_, log_, keeper_, stop));
     ca_pem_ = keeper_.ca_pem();
     return Ok{};
   }
@@ -127,6 +134,7 @@ class Manager {
                                            "the authority is not in all webhook configurations yet");
                       }});
     BASALT_TRY(health_, kube::HealthServer::start(runtime_, log_, std::move(health), std::move(checks)));
+    if (options_.on_health_listening) options_.on_health_listening(health_->port());
     return Ok{};
   }
 
@@ -251,7 +259,7 @@ Result<HostPort> parse_host_port(std::string_view text) {
   return HostPort{std::string(host), static_cast<std::uint16_t>(*port)};
 }
 
-Done check_options(const WebhookManagerOptions& options) {
+Done check_options(const WebhookManagerOptions& options, bool only_make_secret) {
   std::string problems;
   const auto add = [&problems](std::string_view problem) {
     problems.append(problems.empty() ? "" : "; ").append(problem);
@@ -266,7 +274,8 @@ Done check_options(const WebhookManagerOptions& options) {
     if (options.webhook_namespace.empty() || options.webhook_service_name.empty()) {
       add("certificates of our own need --webhook-namespace and --webhook-service-name: they are made for that name");
     }
-    if (options.certificate_folder.empty()) add("certificates of our own need a folder to be written to");
+    if (options.certificate_folder.empty() && !only_make_secret)
+      add("certificates of our own need a folder to be written to");
   } else if (options.tls_cert_file.empty() || options.tls_private_key_file.empty() || options.ca_cert_file.empty()) {
     add("--tls-cert-file, --tls-private-key-file and --ca-cert-file must all be given");
   }
@@ -280,6 +289,13 @@ Done check_options(const WebhookManagerOptions& options) {
   }
   if (!problems.empty()) return Error::invalid_input(std::move(problems));
   return Ok{};
+}
+
+Done make_certificate_secret(rt::Runtime& runtime, kube::Client& client, Logger log,
+                             const WebhookManagerOptions& options, const rt::StopToken& stop) {
+  BASALT_TRY_DONE(check_options(options, true));
+  CertificateKeeper keeper(runtime, client, log, keeper_options(options));
+  return refresh_patiently(runtime, log, keeper, stop);
 }
 
 Done run_webhook_manager(rt::Runtime& runtime, kube::Client& client, Logger log, const WebhookManagerOptions& options,

@@ -47,16 +47,22 @@ struct WebhookManagerOptions {
   int handler_threads = 4;
   kube::Metrics* metrics = nullptr;                      // also served on the health port
   std::function<void(std::uint16_t port)> on_listening;  // for tests, and for whoever asked for port 0
+  std::function<void(std::uint16_t port)> on_health_listening;
 };
 
 // InvalidInput with everything that is wrong, in one message.
-[[nodiscard]] Done check_options(const WebhookManagerOptions& options);
+[[nodiscard]] Done check_options(const WebhookManagerOptions& options, bool only_make_secret = false);
 
 // Serves until stopped. Watches the cluster, writes the authority into the webhook configurations and keeps it there,
 // reads certificates and the resource-group file again when they change. After the stop running reviews end within
 // `graceful_shutdown_time`. An error if it could not begin, or a configuration cannot be used.
 Done run_webhook_manager(rt::Runtime& runtime, kube::Client& client, Logger log, const WebhookManagerOptions& options,
                          const rt::StopToken& stop);
+
+// Makes or renews the Secret with the server's certificates and returns: what an installation's init job asks for.
+// Waits for an API server that is away; an error if it refuses.
+Done make_certificate_secret(rt::Runtime& runtime, kube::Client& client, Logger log,
+                             const WebhookManagerOptions& options, const rt::StopToken& stop);
 
 // ":11251", "127.0.0.1:0", "[::1]:80": address ("" for every interface) and port.
 struct HostPort {

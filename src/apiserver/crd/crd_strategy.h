@@ -21,6 +21,7 @@ class CrdStrategy final : public GenericStrategy {
   CrdStrategy(std::unique_ptr<const Schema> schema, bool has_status, std::vector<Field> selectable,
               std::vector<JsonPath> columns);
 
+  [[nodiscard]] const Schema* schema() const override { return schema_.get(); }
   void prune(json::Value& object, std::vector<std::string>* unknown) const override;
   void apply_defaults(json::Value& object) const override;
   void validate_create(const json::Value& object, Causes& causes) const override;

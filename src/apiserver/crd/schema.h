@@ -53,6 +53,7 @@ struct Schema {
   std::shared_ptr<const re2::RE2> pattern_matcher;
   std::string format;
 
+  bool is_atomic_map = false;  // x-kubernetes-map-type: atomic
   ListType list_type = ListType::Atomic;
   std::vector<std::string> list_map_keys;
 

@@ -127,6 +127,7 @@ class Compiler {
   }
 
   void read_list_rules(const json::Value& source, const std::string& path, Schema& schema) {
+    schema.is_atomic_map = source.string_at({"x-kubernetes-map-type"}) == "atomic";
     const std::string_view type = source.string_at({"x-kubernetes-list-type"});
     if (type == "set") schema.list_type = Schema::ListType::Set;
     if (type == "map") schema.list_type = Schema::ListType::Map;

@@ -75,7 +75,7 @@ class FrontImpl final : public Front {
     if (!user.ok()) return fail(*responder, user.error());
     if (answer_open_path(request, *responder)) return;
     if (!*user) return fail(*responder, Error::make(Reason::Unauthorized, "Unauthorized"));
-    RequestContext context{std::move(**user), std::string(net::find_header(request.headers, "user-agent"))};
+    RequestContext context{std::move(**user), std::string(net::find_header(request.headers, "user-agent")), true};
     if (answer_document(request, *responder)) return;
     const auto path = parse_api_path(request.path);
     auto query = net::parse_query(request.query);

@@ -20,6 +20,9 @@ namespace basalt::apiserver {
 struct RequestContext {
   UserInfo user;
   std::string user_agent;
+  // Whether metadata.managedFields is kept from the first write on. Without it an object gets the list when somebody
+  // who tracks, or applies, writes it.
+  bool tracks_fields = false;
 };
 
 // A watch without a thread: the HTTP front and the in-process client pull from it when it says that there is something.

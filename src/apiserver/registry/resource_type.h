@@ -32,6 +32,7 @@ struct ScalePaths {
 };
 
 using Causes = std::vector<Cause>;
+struct Schema;  // crd/schema.h
 
 // Which part of an object a write is about: everything but the status, the status, or (Internal) what the server itself
 // does through a subresource such as binding, which keeps nothing back.
@@ -51,6 +52,8 @@ enum class NameRule : std::uint8_t {
 class Strategy {
  public:
   virtual ~Strategy() = default;
+  // The schema of a custom kind; null for built-in ones.
+  [[nodiscard]] virtual const Schema* schema() const { return nullptr; }
   // Drops fields that the kind does not have (CRDs: pruning; built-in kinds: nothing). With `unknown` given, each
   // dropped path is named there, for field validation.
   virtual void prune(json::Value& object, std::vector<std::string>* unknown) const = 0;

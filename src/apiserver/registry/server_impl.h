@@ -21,6 +21,7 @@ class StrategicSchema;
 
 namespace basalt::apiserver {
 
+class ManagedFields;
 using TypeRef = std::shared_ptr<const ResourceType>;
 
 // The API server. Requests run on the caller's thread; the only lock of its own guards the pointer to the type table.
@@ -55,6 +56,8 @@ class ApiServerImpl final : public ApiServer {
     const json::Value* old = nullptr;  // Update
     WritePart part = WritePart::Main;
     std::vector<std::string> warnings;
+    const ManagedFields* applied = nullptr;  // who owns what after an apply; null for other writes
+    bool forgets_managers = false;           // the client asked for an empty managedFields
   };
 
   Result<TypeRef> resolve(const kube::Resource& resource) const;
@@ -64,6 +67,10 @@ class ApiServerImpl final : public ApiServer {
   Result<kube::Response> create(const TypeRef& type, const kube::Request& request, const RequestContext& context);
   Result<kube::Response> update(const TypeRef& type, const kube::Request& request, const RequestContext& context);
   Result<kube::Response> patch(const TypeRef& type, const kube::Request& request, const RequestContext& context);
+  // server_apply.cc
+  Result<kube::Response> apply(const TypeRef& type, const kube::Request& request, const RequestContext& context,
+                               json::Value configuration);
+  Done track_fields(Draft& draft) const;
   Result<kube::Response> remove(const TypeRef& type, const kube::Request& request, const RequestContext& context);
   Result<kube::Response> remove_collection(const TypeRef& type, const kube::Request& request,
                                            const RequestContext& context);
@@ -75,7 +82,7 @@ class ApiServerImpl final : public ApiServer {
   // version. The change may refuse with an error.
   using Change = std::function<Result<json::Value>(const json::Value& old)>;
   Result<kube::Response> change_stored(const TypeRef& type, const kube::Request& request, const RequestContext& context,
-                                       const Change& change);
+                                       const Change& change, const ManagedFields* applied = nullptr);
   Result<kube::Response> store_update(Draft& draft, const EntryRef& stored);
 
   // Steps of a write.
@@ -113,6 +120,9 @@ class ApiServerImpl final : public ApiServer {
 // The object after a patch of one of the three kinds; without a schema there is no strategic merge patch.
 [[nodiscard]] Result<json::Value> patched(const json::Value& object, const json::Value& patch,
                                           kube::PatchType patch_type, const json::StrategicSchema* schema);
+
+// Whether the client sent a list of managers that holds nothing but an empty entry.
+[[nodiscard]] bool asks_to_forget_managers(const json::Value& object);
 
 // Drops what the kind does not know, as field validation says: silently, with warnings, or as an error.
 [[nodiscard]] Done prune_unknown(const ResourceType& type, const kube::Request& request, json::Value& object,

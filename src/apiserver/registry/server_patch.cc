@@ -65,9 +65,7 @@ Result<kube::Response> ApiServerImpl::patch(const TypeRef& type, const kube::Req
     return bad_request(is_json_patch ? "error decoding patch: a JSON patch must be an array of operations"
                                      : "error decoding patch: it must be an object");
   }
-  if (request.patch_type == kube::PatchType::Apply) {
-    return Error::make(Reason::UnsupportedMediaType, "server-side apply is not served yet: use a merge patch");
-  }
+  if (request.patch_type == kube::PatchType::Apply) return apply(type, request, context, body);
   // Custom resources have no schema for this patch: they take the other kinds.
   const json::StrategicSchema* schema =
       type->crd_name.empty() ? json::core_strategic_schema(type->group, type->kind) : nullptr;

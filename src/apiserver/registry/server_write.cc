@@ -169,7 +169,7 @@ Result<EntryRef> ApiServerImpl::commit(WriteKind kind, const ResourceType& type,
 Result<kube::Response> ApiServerImpl::create(const TypeRef& type, const kube::Request& request,
                                              const RequestContext& context) {
   if (type->namespaced && request.ns.empty()) return method_not_allowed(*type, "create");
-  Draft draft{type, request, context, {}, nullptr, WritePart::Main, {}};
+  Draft draft{type, request, context, {}, nullptr, WritePart::Main, {}, nullptr, false};
   BASALT_TRY(draft.object, decode_body(*type, request, draft.warnings));
 
   json::Object& metadata = metadata_of(draft.object);
@@ -207,6 +207,7 @@ Result<kube::Response> ApiServerImpl::create(const TypeRef& type, const kube::Re
   type->strategy->prepare_for_create(draft.object);  // last: it derives from what the hooks may change
   metadata_of(draft.object).set("generation", std::int64_t{1});
   if (!type->has_generation) metadata_of(draft.object).erase("generation");
+  BASALT_TRY_DONE(track_fields(draft));
 
   Causes causes;
   validate_metadata(*type, draft.object, causes);
@@ -273,7 +274,8 @@ Result<kube::Response> ApiServerImpl::update(const TypeRef& type, const kube::Re
 }
 
 Result<kube::Response> ApiServerImpl::change_stored(const TypeRef& type, const kube::Request& request,
-                                                    const RequestContext& context, const Change& change) {
+                                                    const RequestContext& context, const Change& change,
+                                                    const ManagedFields* applied) {
   for (int attempt = 1;; ++attempt) {
     const EntryRef stored = store_->get(store_->resource(type->storage_id()), request.ns, request.name);
     if (!stored) return not_found(*type, request.name);
@@ -289,7 +291,7 @@ Result<kube::Response> ApiServerImpl::change_stored(const TypeRef& type, const k
                       "Precondition failed: UID in precondition: " + std::string(uid) +
                           ", UID in object meta: " + std::string(metadata_text(old, "uid")));
     }
-    Draft draft{type, request, context, std::move(changed), &old, part_of(request.subresource), {}};
+    Draft draft{type, request, context, std::move(changed), &old, part_of(request.subresource), {}, applied, false};
     auto response = store_update(draft, stored);
     // A patch reads the version it was computed from, so only a version that the client sent itself is binding.
     const bool binding = request.verb == kube::Verb::Update && !version.empty();
@@ -302,6 +304,7 @@ Result<kube::Response> ApiServerImpl::change_stored(const TypeRef& type, const k
 Result<kube::Response> ApiServerImpl::store_update(Draft& draft, const EntryRef& stored) {
   const ResourceType& type = *draft.type;
   const std::string& name = draft.request.name;
+  draft.forgets_managers = asks_to_forget_managers(draft.object);
   keep_system_metadata(draft.object, *draft.old);
   type.strategy->apply_defaults(draft.object);
   type.strategy->prepare_for_update(draft.object, *draft.old, draft.part);
@@ -311,6 +314,7 @@ Result<kube::Response> ApiServerImpl::store_update(Draft& draft, const EntryRef&
     metadata_of(draft.object)
         .set("generation", (generation != nullptr && generation->is_int() ? generation->as_int() : 0) + 1);
   }
+  BASALT_TRY_DONE(track_fields(draft));
   Causes causes;
   validate_metadata_update(type, draft.object, *draft.old, causes);
   type.strategy->validate_update(draft.object, *draft.old, draft.part, causes);

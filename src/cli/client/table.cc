@@ -23,7 +23,7 @@ std::string safe_cell(std::string_view text) {
 
 }  // namespace
 
-void Table::print(std::ostream& out, const Terminal& terminal, std::string_view indent) const {
+void Table::print(std::ostream& out, const Terminal& terminal, std::string_view indent, bool with_headings) const {
   std::vector<std::size_t> widths;
   for (const std::string& heading : headings_) widths.push_back(display_width(heading));
   for (const auto& cells : rows_) {
@@ -39,7 +39,7 @@ void Table::print(std::ostream& out, const Terminal& terminal, std::string_view 
     line.erase(line.find_last_not_of(' ') + 1);
     out << fit(line, terminal.width) << "\n";
   };
-  print_line(headings_);
+  if (with_headings) print_line(headings_);
   for (const auto& cells : rows_) print_line(cells);
 }
 

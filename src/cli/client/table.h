@@ -21,7 +21,8 @@ class Table {
   [[nodiscard]] bool empty() const { return rows_.empty(); }
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
   // On a narrow terminal lines are cut at its width.
-  void print(std::ostream& out, const Terminal& terminal, std::string_view indent = {}) const;
+  void print(std::ostream& out, const Terminal& terminal, std::string_view indent = {},
+             bool with_headings = true) const;
 
  private:
   std::vector<std::string> headings_;

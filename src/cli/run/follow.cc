@@ -44,6 +44,7 @@ class Following {
         if (exit) return *exit;
         continue;
       }
+      if (all_ended()) break;  // what the pods wrote comes before the last word
       display_.update(progress());
       if (session_.runtime.now() >= deadline) return give_up();
       if (session_.runtime.now() < next_logs) continue;

@@ -167,9 +167,8 @@ void LocalCluster::start_controllers() {
   parts.controllers = std::make_unique<controllers::ControllerManager>(runtime_, *parts.controllers_client, log_,
                                                                        parts.metrics, std::move(options));
   // Its start waits for the caches, which nobody else needs to wait for.
-  parts.controllers_starter = rt::Thread(runtime_, "start-controllers", [this] {
-    static_cast<void>(parts_->controllers->start(parts_->stop.token()));
-  });
+  parts.controllers_starter = rt::Thread(
+      runtime_, "start-controllers", [this] { static_cast<void>(parts_->controllers->start(parts_->stop.token())); });
 }
 
 Done LocalCluster::listen() {

@@ -102,8 +102,9 @@ void print_json(const ClusterStatus& status, std::ostream& out) {
 int run_status(Invocation& invocation) {
   std::string folder = ".basalt";
   std::string output = "text";
-  GoFlags flags(invocation.program,
-                "Says whether the cluster of a folder runs and what it does. Ends with 0 if it runs and answers, else 1.");
+  GoFlags flags(
+      invocation.program,
+      "Says whether the cluster of a folder runs and what it does. Ends with 0 if it runs and answers, else 1.");
   flags.text("data-dir", folder, "folder of the cluster", "FOLDER");
   flags.choice("output", output, {"text", "json"}, "form of the answer", 'o');
   if (const auto code = flags.parse_or_exit(invocation.arguments, invocation.out, invocation.err)) return *code;

@@ -67,10 +67,9 @@ void add_flags(GoFlags& flags, UpFlags& target) {
   flags.truth("api-only", cluster.api_only, "only the API server: no nodes, scheduler, controllers or admission");
   flags.section("Nodes");
   flags.number("nodes", cluster.nodes, "nodes that run the containers' commands as processes of this machine");
-  flags.custom("node-capacity", "what each of them offers; what is not named is as this machine has it",
-               "cpu=N,memory=N,...", [&cluster](std::string_view value) {
-                 return take_capacity("--node-capacity", value, cluster.node_capacity);
-               });
+  flags.custom(
+      "node-capacity", "what each of them offers; what is not named is as this machine has it", "cpu=N,memory=N,...",
+      [&cluster](std::string_view value) { return take_capacity("--node-capacity", value, cluster.node_capacity); });
   flags.number("simulated-nodes", cluster.simulated_nodes, "nodes that only play the pods' lives, for tests of scale");
   flags.custom("simulated-node-capacity", "what each of them offers", "cpu=N,memory=N,...",
                [&cluster](std::string_view value) {

@@ -55,6 +55,10 @@ struct SharedInformers::Slots {
   std::unique_ptr<kube::Informer<api::core::Namespace>> namespaces;
   std::unique_ptr<kube::Informer<api::core::ReplicaSet>> replica_sets;
   std::unique_ptr<kube::Informer<api::core::StatefulSet>> stateful_sets;
+  std::unique_ptr<kube::Informer<api::training::HyperJob>> hyper_jobs;
+  std::unique_ptr<kube::Informer<api::karmada::PropagationPolicy>> propagation_policies;
+  std::unique_ptr<kube::Informer<api::karmada::ResourceBinding>> resource_bindings;
+  std::unique_ptr<kube::Informer<api::karmada::Cluster>> clusters;
 };
 
 SharedInformers::SharedInformers(rt::Runtime& runtime, kube::Client& client, Logger log, kube::Metrics* metrics)
@@ -97,7 +101,8 @@ kube::Informer<NodeProjection>& SharedInformers::nodes() { return cache<NodeProj
 
 kube::Informer<Job>& SharedInformers::jobs() {
   return cache<Job>(slots_->jobs,
-                    {{std::string(indexes::kByQueue),
+                    {by_controller<Job>(),
+                     {std::string(indexes::kByQueue),
                       [](const Job& job, std::vector<std::string>& values) { values.push_back(job.spec.queue); }}});
 }
 
@@ -145,6 +150,20 @@ kube::Informer<api::core::ReplicaSet>& SharedInformers::replica_sets() {
 }
 kube::Informer<api::core::StatefulSet>& SharedInformers::stateful_sets() {
   return cache<api::core::StatefulSet>(slots_->stateful_sets, {});
+}
+
+kube::Informer<api::training::HyperJob>& SharedInformers::hyper_jobs() {
+  return cache<api::training::HyperJob>(slots_->hyper_jobs, {});
+}
+kube::Informer<api::karmada::PropagationPolicy>& SharedInformers::propagation_policies() {
+  return cache<api::karmada::PropagationPolicy>(slots_->propagation_policies,
+                                                {by_controller<api::karmada::PropagationPolicy>()});
+}
+kube::Informer<api::karmada::ResourceBinding>& SharedInformers::resource_bindings() {
+  return cache<api::karmada::ResourceBinding>(slots_->resource_bindings, {});
+}
+kube::Informer<api::karmada::Cluster>& SharedInformers::clusters() {
+  return cache<api::karmada::Cluster>(slots_->clusters, {});
 }
 
 void SharedInformers::start() {

@@ -12,8 +12,12 @@
 #include "api/gen/core_objects.h"
 #include "api/gen/core_podcache.h"
 #include "api/gen/core_workloads.h"
+#include "api/gen/karmada_binding.h"
+#include "api/gen/karmada_cluster.h"
+#include "api/gen/karmada_policy.h"
 #include "api/gen/scheduling_podgroup.h"
 #include "api/gen/scheduling_queue.h"
+#include "api/gen/training.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/informer.h"
@@ -55,6 +59,11 @@ class SharedInformers {
   [[nodiscard]] kube::Informer<api::core::Namespace>& namespaces();
   [[nodiscard]] kube::Informer<api::core::ReplicaSet>& replica_sets();
   [[nodiscard]] kube::Informer<api::core::StatefulSet>& stateful_sets();
+  // Only where Karmada's kinds are served: a cache of a kind that is not never fills.
+  [[nodiscard]] kube::Informer<api::training::HyperJob>& hyper_jobs();
+  [[nodiscard]] kube::Informer<api::karmada::PropagationPolicy>& propagation_policies();
+  [[nodiscard]] kube::Informer<api::karmada::ResourceBinding>& resource_bindings();
+  [[nodiscard]] kube::Informer<api::karmada::Cluster>& clusters();
 
   void start();
   void stop();

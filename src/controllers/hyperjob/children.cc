@@ -37,8 +37,8 @@ void drop_zeros(json::Object& object, std::initializer_list<std::string_view> ke
 }
 
 json::Value owner_reference(const HyperJob& owner) {
-  return json::Object{{"apiVersion", kHyperJobApi},           {"kind", "HyperJob"}, {"name", owner.metadata.name},
-                      {"uid", owner.metadata.uid},            {"controller", true}, {"blockOwnerDeletion", true}};
+  return json::Object{{"apiVersion", kHyperJobApi}, {"kind", "HyperJob"}, {"name", owner.metadata.name},
+                      {"uid", owner.metadata.uid},  {"controller", true}, {"blockOwnerDeletion", true}};
 }
 
 json::Value metadata_of(const HyperJob& owner, std::string_view name, json::Object labels) {
@@ -84,11 +84,10 @@ json::Value job_spec_of_template(const json::Value& template_spec) {
 }
 
 json::Value policy_spec(std::string_view job, const std::vector<std::string>& clusters) {
-  json::Object placement{
-      {"replicaScheduling",
-       json::Object{{"replicaDivisionPreference", "Aggregated"}, {"replicaSchedulingType", "Divided"}}},
-      {"spreadConstraints",
-       json::Array{json::Object{{"maxGroups", 1}, {"minGroups", 1}, {"spreadByField", "cluster"}}}}};
+  json::Object placement{{"replicaScheduling", json::Object{{"replicaDivisionPreference", "Aggregated"},
+                                                            {"replicaSchedulingType", "Divided"}}},
+                         {"spreadConstraints",
+                          json::Array{json::Object{{"maxGroups", 1}, {"minGroups", 1}, {"spreadByField", "cluster"}}}}};
   // Differs: upstream writes an empty affinity for an empty list. It means the same and hashes differently.
   if (!clusters.empty()) placement.set("clusterAffinity", json::Object{{"clusterNames", names_of(clusters)}});
   return json::Object{

@@ -124,10 +124,10 @@ void Executor::create_policies(Pass& pass) {
     // A name that somebody else has for the job would only give us a policy without use.
     if (child.policy != Step::Create || child.job == Step::Conflict || child.job == Step::Wait) continue;
     const Group& group = pass.group_of(child);
-    requests.push_back(create_request(
-        kube::resource_of<PropagationPolicy>(), pass.ns(),
-        policy_body(pass.hyper_job, {.name = child.name, .group = group.name, .hash = child.policy_hash},
-                    policy_spec(child.name, group.clusters))));
+    requests.push_back(
+        create_request(kube::resource_of<PropagationPolicy>(), pass.ns(),
+                       policy_body(pass.hyper_job, {.name = child.name, .group = group.name, .hash = child.policy_hash},
+                                   policy_spec(child.name, group.clusters))));
     children.push_back(&child);
   }
   const auto answers = client_.call_all(requests, kFanOut, pass.stop);
@@ -142,10 +142,10 @@ void Executor::create_jobs(Pass& pass) {
     // A job without its policy could be claimed by another policy, and would stay with it.
     if (child.job != Step::Create || pass.without_policy.contains(child.name)) continue;
     const Group& group = pass.group_of(child);
-    requests.push_back(create_request(
-        kube::resource_of<Job>(), pass.ns(),
-        job_body(pass.hyper_job, {.name = child.name, .group = group.name, .hash = group.template_hash},
-                 job_spec_of_template(group.template_spec))));
+    requests.push_back(
+        create_request(kube::resource_of<Job>(), pass.ns(),
+                       job_body(pass.hyper_job, {.name = child.name, .group = group.name, .hash = group.template_hash},
+                                job_spec_of_template(group.template_spec))));
     children.push_back(&child);
   }
   const auto answers = client_.call_all(requests, kFanOut, pass.stop);
@@ -165,11 +165,14 @@ void Executor::mend_policies(Pass& pass) {
     const bool is_right = policy_matches(live->spec, child.name, clusters);
     if (!is_right && !placement_matches(live->spec.placement, clusters) && !may_move(pass, child)) continue;
     const json::Value spec = policy_spec_patch(child.name, clusters);
-    const Target target{kube::resource_of<PropagationPolicy>(), {pass.ns(), child.name}, live->metadata.uid,
+    const Target target{kube::resource_of<PropagationPolicy>(),
+                        {pass.ns(), child.name},
+                        live->metadata.uid,
                         live->metadata.resource_version};
-    take_written(pass, ChildKind::Policy, child.name,
-                 client_.call(patch_request(target, labels_of(pass.hyper_job, child, nullptr), is_right ? nullptr : &spec),
-                              pass.stop));
+    take_written(
+        pass, ChildKind::Policy, child.name,
+        client_.call(patch_request(target, labels_of(pass.hyper_job, child, nullptr), is_right ? nullptr : &spec),
+                     pass.stop));
   }
 }
 
@@ -194,7 +197,8 @@ void Executor::check_job(Pass& pass, const ChildPlan& child, const Group& group)
   auto response = client_.call(
       {.verb = kube::Verb::Get, .resource = kube::resource_of<Job>(), .ns = key.ns, .name = key.name}, pass.stop);
   if (!response.ok()) {
-    if (!response.error().is(Reason::NotFound)) add_failure(pass, reasons::kFailedUpdateJob, child.name, response.error());
+    if (!response.error().is(Reason::NotFound))
+      add_failure(pass, reasons::kFailedUpdateJob, child.name, response.error());
     return;
   }
   auto live = json::Value::parse(*response->body);
@@ -262,8 +266,8 @@ void Executor::take_created(Pass& pass, ChildKind kind, const ChildPlan& child, 
 void Executor::take_existing(Pass& pass, ChildKind kind, const ChildPlan& child) {
   const bool is_job = kind == ChildKind::Job;
   const kube::Resource resource = is_job ? kube::resource_of<Job>() : kube::resource_of<PropagationPolicy>();
-  const auto response = client_.call(
-      {.verb = kube::Verb::Get, .resource = resource, .ns = pass.ns(), .name = child.name}, pass.stop);
+  const auto response =
+      client_.call({.verb = kube::Verb::Get, .resource = resource, .ns = pass.ns(), .name = child.name}, pass.stop);
   struct Head {
     api::meta::ObjectMeta metadata;
   } head;
@@ -309,7 +313,8 @@ void Executor::add_conflict(Pass& pass, ChildKind kind, const std::string& child
                               (holder.empty() ? "somebody else" : holder) +
                               "; delete it, or give the hyper job or its entry another name";
   pass.done.pass.problems.push_back({problem_reasons::kNameConflict, child, message});
-  if (pass.failures == 0) event(pass.hyper_job, kube::EventType::Warning, reasons::kNameConflict, child + ": " + message);
+  if (pass.failures == 0)
+    event(pass.hyper_job, kube::EventType::Warning, reasons::kNameConflict, child + ": " + message);
   if (!pass.done.error) pass.done.error = Error::make(Reason::AlreadyExists, child + ": " + message);
 }
 

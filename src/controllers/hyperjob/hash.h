@@ -13,8 +13,9 @@ namespace basalt::controllers::hyperjob {
 // Differs: upstream hashes a text dump of Go structures, which nobody else can compute and which changes with every new
 // field. Ours is SHA-256 of canonical JSON in base32: 52 characters, where 64 hexadecimal digits would not fit a label.
 
-// No white space, members sorted by the bytes of their keys, null members dropped, empty objects and lists kept, strings
-// with the fewest escapes. Invalid if a number is not an integer that fits 64 bits: no field of a job has such a value.
+// No white space, members sorted by the bytes of their keys, null members dropped, empty objects and lists kept,
+// strings with the fewest escapes. Invalid if a number is not an integer that fits 64 bits: no field of a job has such
+// a value.
 [[nodiscard]] Result<std::string> canonical_text(const json::Value& value);
 
 // SHA-256 of a canonical text in base32.

@@ -170,6 +170,15 @@ void HyperJobController::on_job(const kube::Change<Job>& change) {
     const rt::MutexLock lock(mutex_);
     completed_[api::controller_of(job.metadata)->uid][job.metadata.name] = job.status.state;
   }
+  if (change.is_deleted()) {
+    // An orphan's success is of no use any more.
+    const auto hyper_job = hyper_jobs_.get(*owner);
+    const std::string& uid = api::controller_of(job.metadata)->uid;
+    if (!hyper_job || hyper_job->metadata.uid != uid) {
+      const rt::MutexLock lock(mutex_);
+      completed_.erase(uid);
+    }
+  }
   const bool is_only_status = change.is_updated() && change.before->metadata.labels == job.metadata.labels &&
                               change.before->metadata.deletion_timestamp == job.metadata.deletion_timestamp &&
                               change.before->metadata.owner_references == job.metadata.owner_references;
@@ -259,10 +268,10 @@ Outcome HyperJobController::reconcile_terminal(const ObjectKey& key, const Hyper
                                                const rt::StopToken& stop) {
   forget(key, hyper_job.metadata.uid);
   if (hyper_job.status.observed_generation == hyper_job.metadata.generation) return Outcome::done();
-  const auto written = kube::patch_status(
-      client_, kube::resource_of<HyperJob>(), key,
-      "{\"observedGeneration\":" + std::to_string(hyper_job.metadata.generation) + "}",
-      hyper_job.metadata.resource_version, stop);
+  const auto written =
+      kube::patch_status(client_, kube::resource_of<HyperJob>(), key,
+                         "{\"observedGeneration\":" + std::to_string(hyper_job.metadata.generation) + "}",
+                         hyper_job.metadata.resource_version, stop);
   if (!written.ok()) {
     if (written.error().is(Reason::NotFound)) return Outcome::done();
     return Outcome::failed(written.error());
@@ -308,15 +317,15 @@ Observed HyperJobController::observe(const HyperJob& hyper_job) {
 }
 
 void HyperJobController::add_waiting(const HyperJob& hyper_job, const Observed& observed, PassResult& pass) const {
-  for (Problem& problem : unknown_clusters(hyper_job.spec, [this](std::string_view name) {
-         return clusters_.get({"", std::string(name)}) != nullptr;
-       }))
+  for (Problem& problem : unknown_clusters(
+           hyper_job.spec, [this](std::string_view name) { return clusters_.get({"", std::string(name)}) != nullptr; }))
     pass.problems.push_back(std::move(problem));
   for (const auto& [name, job] : observed.jobs) {
     if (is_finished_phase(job->status.state.phase)) continue;
     const auto binding = bindings_.get({job->metadata.namespace_, binding_name(name)});
     if (!binding) continue;
-    if (auto problem = waiting_problem(*binding, job->metadata.uid, now())) pass.problems.push_back(std::move(*problem));
+    if (auto problem = waiting_problem(*binding, job->metadata.uid, now()))
+      pass.problems.push_back(std::move(*problem));
   }
 }
 

@@ -46,7 +46,8 @@ void complete_task(json::Value& task, const json::Value& live) {
   take_if_absent(members, live, "maxRetry");
   json::Value* pod = task.find_path({"template", "spec"});
   const json::Value* live_pod = live.find_path({"template", "spec"});
-  if (pod != nullptr && pod->is_object() && live_pod != nullptr) take_if_absent(pod->as_object(), *live_pod, "dnsPolicy");
+  if (pod != nullptr && pod->is_object() && live_pod != nullptr)
+    take_if_absent(pod->as_object(), *live_pod, "dnsPolicy");
   if (!members.contains("minAvailable")) members.set("minAvailable", task_minimum(task));
 }
 

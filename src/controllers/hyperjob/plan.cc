@@ -30,9 +30,10 @@ std::optional<std::string> complaint_about_names(const HyperJob& hyper_job, cons
   if (!api::is_label_value(hyper_job.metadata.name))
     return "the hyper job's name has " + std::to_string(hyper_job.metadata.name.size()) +
            " characters; it becomes a label value, which has at most 63. Make it again with a shorter name";
-  if (!api::is_dns1123_label(group.name)) 
+  if (!api::is_dns1123_label(group.name))
     return "name \"" + group.name + "\": " + base::join(api::dns1123_label_complaints(group.name), "; ");
-  const std::string last = child_name(hyper_job.metadata.name, group.name, std::max<std::int64_t>(group.replicas - 1, 0));
+  const std::string last =
+      child_name(hyper_job.metadata.name, group.name, std::max<std::int64_t>(group.replicas - 1, 0));
   if (last.size() > kNameMax)
     return "the job's name " + last + " has " + std::to_string(last.size()) + " characters; at most " +
            std::to_string(kNameMax) + " are allowed. Choose shorter names";
@@ -52,7 +53,8 @@ class Planner {
     if (total > kChildrenMax) {
       plan_.problems.push_back({problem_reasons::kTooManyJobs, hyper_job_.metadata.name,
                                 "the replicas of all entries are " + std::to_string(total) + " jobs; at most " +
-                                    std::to_string(kChildrenMax) + " are made. Nothing is changed until there are fewer"});
+                                    std::to_string(kChildrenMax) +
+                                    " are made. Nothing is changed until there are fewer"});
       for (Group& group : plan_.groups) group.is_usable = false;
       return std::move(plan_);
     }
@@ -104,7 +106,8 @@ class Planner {
 
   // It is over, so that nothing may touch it.
   [[nodiscard]] bool is_left_alone(const std::string& name) const {
-    if (recorded_phase(hyper_job_.status, name) == phases::kCompleted || observed_.completed.contains(name)) return true;
+    if (recorded_phase(hyper_job_.status, name) == phases::kCompleted || observed_.completed.contains(name))
+      return true;
     const auto found = observed_.jobs.find(name);
     return found != observed_.jobs.end() && is_finished_phase(found->second->status.state.phase);
   }

@@ -22,9 +22,9 @@ using JobStates = std::map<std::string, api::batch::JobState>;
 
 // What the caches show about one hyper job.
 struct Observed {
-  std::map<std::string, JobPtr> jobs;           // by name: those we control
-  std::map<std::string, PolicyPtr> policies;    // likewise
-  std::map<std::string, JobPtr> others;         // jobs of wanted names that we do not control
+  std::map<std::string, JobPtr> jobs;         // by name: those we control
+  std::map<std::string, PolicyPtr> policies;  // likewise
+  std::map<std::string, JobPtr> others;       // jobs of wanted names that we do not control
   std::map<std::string, PolicyPtr> other_policies;
   // Children whose success we saw although they are gone and the status does not say it yet.
   JobStates completed;

@@ -7,9 +7,9 @@ namespace basalt::controllers::hyperjob {
 namespace {
 
 constexpr std::array kOrder = {
-    problem_reasons::kInvalidSpec,   problem_reasons::kTooManyJobs,       problem_reasons::kNameConflict,
-    problem_reasons::kTemplateImmutable, problem_reasons::kChildRefused,  problem_reasons::kUnknownCluster,
-    problem_reasons::kNotScheduled,  problem_reasons::kHeldBack,          problem_reasons::kMemberRefused,
+    problem_reasons::kInvalidSpec,       problem_reasons::kTooManyJobs,  problem_reasons::kNameConflict,
+    problem_reasons::kTemplateImmutable, problem_reasons::kChildRefused, problem_reasons::kUnknownCluster,
+    problem_reasons::kNotScheduled,      problem_reasons::kHeldBack,     problem_reasons::kMemberRefused,
 };
 
 std::size_t rank_of(std::string_view reason) {

@@ -1,6 +1,8 @@
 #include "controllers/job/executor.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "api/gen/core_objects.h"
@@ -66,41 +68,43 @@ kube::MetricLabels labels_of(const Job& job) {
   return {{"job_name", job.metadata.namespace_ + "/" + job.metadata.name}, {"queue_name", job.spec.queue}};
 }
 
-// Gone, or another object of that name: what was to be done to it is done.
-bool is_gone(const Error& error) {
-  return error.is(Reason::NotFound) || error.is(Reason::Conflict) || error.is(Reason::Invalid);
-}
+// Gone, or (a failed test of the UID) another object of that name: what was to be done to it is done. A conflict is
+// neither: the caches will show why, and the next pass decides anew.
+bool is_gone(const Error& error) { return error.is(Reason::NotFound) || error.is(Reason::Invalid); }
 
 }  // namespace
 
-KeyPairs::KeyPairs(rt::Runtime& runtime, std::function<void(const api::ObjectKey&)> ready)
-    : ready_(std::move(ready)), executor_(runtime, {.name = "ssh-keys", .threads = 1, .waiting_max = 10'000}) {}
+KeyPairs::KeyPairs(rt::Runtime& runtime, Make make, Ready ready)
+    : make_(std::move(make)),
+      ready_(std::move(ready)),
+      executor_(runtime, {.name = "ssh-keys", .threads = 1, .waiting_max = kWaitingMax}) {}
 
-std::optional<SshKeyPair> KeyPairs::take(const api::ObjectKey& key, const std::string& uid) {
+Result<SshKeyPair> KeyPairs::take(const api::ObjectKey& key, const std::string& uid) {
   {
     const rt::MutexLock lock(mutex_);
     const auto [entry, is_new] = entries_.try_emplace(uid);
-    if (entry->second.is_made) {
-      if (entry->second.keys) return entry->second.keys;
-      entry->second.is_made = false;  // it failed; once more
-    } else if (!is_new) {
-      return std::nullopt;
+    if (entry->second && entry->second->ok()) return *entry->second;
+    if (entry->second) {
+      Error error = entry->second->error();
+      entries_.erase(entry);
+      return error;
     }
+    if (!is_new) return Error::make(Reason::Cancelled, "the key pair is being made");
   }
   const bool posted = executor_.post([this, key, uid] {
-    auto made = make_ssh_key_pair();
+    Result<SshKeyPair> made = make_();
     {
       const rt::MutexLock lock(mutex_);
       const auto entry = entries_.find(uid);
-      if (entry != entries_.end()) {
-        entry->second.is_made = true;
-        if (made.ok()) entry->second.keys = std::move(made).value();
-      }
+      if (entry == entries_.end()) return;  // the job is gone
+      entry->second = std::move(made);
     }
     ready_(key);
   });
-  if (!posted) forget(uid);
-  return std::nullopt;
+  if (posted) return Error::make(Reason::Cancelled, "the key pair is being made");
+  forget(uid);
+  return Error::make(Reason::TooManyRequests,
+                     "more than " + std::to_string(kWaitingMax) + " key pairs are waiting to be made");
 }
 
 void KeyPairs::forget(const std::string& uid) {
@@ -131,12 +135,8 @@ PlanExecutor::PlanExecutor(ControllerContext& context, kube::Expectations& expec
 
 CarriedOut PlanExecutor::carry_out(const ObservedJob& observed, JobPlan plan, const PluginSet* plugins,
                                    const rt::StopToken& stop) {
-  Pass pass{observed,
-            *observed.job,
-            {observed.job->metadata.namespace_, observed.job->metadata.name},
-            std::move(plan),
-            plugins,
-            stop};
+  Pass pass{observed,        *observed.job, {observed.job->metadata.namespace_, observed.job->metadata.name},
+            std::move(plan), plugins,       stop};
   CarriedOut result;
   result.status_is_written = false;
   const auto run = [&](Done done) {
@@ -155,7 +155,10 @@ CarriedOut PlanExecutor::carry_out(const ObservedJob& observed, JobPlan plan, co
            run(create_claims(pass)) && run(ensure_plugin_objects(pass)) && run(ensure_pod_group(pass)) &&
            run(create_pods(pass));
   };
-  static_cast<void>(all());
+  if (all()) {
+    pass.plan.memory.problem_reason.clear();
+    pass.plan.memory.problem_message.clear();
+  }
   result.memory = std::move(pass.plan.memory);
   return result;
 }
@@ -169,6 +172,17 @@ void PlanExecutor::tell(const Pass& pass, kube::EventType type, std::string_view
                          .resource_version = pass.job.metadata.resource_version,
                          .field_path = ""},
                         type, reason, message);
+}
+
+Error PlanExecutor::problem(Pass& pass, std::string_view reason, std::string_view event_reason, Error error) {
+  // An API server in trouble is no statement about the job.
+  if (error.is_transient() || error.is(Reason::Conflict) || error.is(Reason::Cancelled)) return error;
+  JobMemory& memory = pass.plan.memory;
+  // Said once, not with every try.
+  if (memory.problem_message != error.message) tell(pass, kube::EventType::Warning, event_reason, error.message);
+  memory.problem_reason = std::string(reason);
+  memory.problem_message = error.message;
+  return error;
 }
 
 Done PlanExecutor::patch_job(Pass& pass) {
@@ -326,12 +340,10 @@ Done PlanExecutor::accept_existing(Pass& pass, const kube::Resource& resource, c
     expectations_.note_write(pass.key, resource, kube::resource_version_of(*found));
     return Ok{};
   }
-  Error error = Error::make(Reason::AlreadyExists,
-                            resource.plural + " " + base::quote(name) + " exists and belongs to " +
-                                (owner.empty() ? std::string("nobody") : "the owner with UID " + std::string(owner)) +
-                                ", not to this job; delete it or rename the job");
-  tell(pass, kube::EventType::Warning, api::event_reasons::kFailedCreate, error.message);
-  return error;
+  return Error::make(Reason::AlreadyExists,
+                     resource.plural + " " + base::quote(name) + " exists and belongs to " +
+                         (owner.empty() ? std::string("nobody") : "the owner with UID " + std::string(owner)) +
+                         ", not to this job; delete it or rename the job");
 }
 
 Done PlanExecutor::create(Pass& pass, const kube::Resource& resource, const std::string& name, std::string body) {
@@ -351,10 +363,8 @@ Done PlanExecutor::create_claims(Pass& pass) {
     const std::string body = R"({"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":")" + claim.name +
                              R"(","ownerReferences":[)" + json::to_text(owner) + R"(]},"spec":)" +
                              std::string(claim.spec.text()) + "}";
-    if (Done done = create(pass, claims(), claim.name, body); !done.ok()) {
-      tell(pass, kube::EventType::Warning, api::event_reasons::kPvcError, done.error().message);
-      return done;
-    }
+    if (Done done = create(pass, claims(), claim.name, body); !done.ok())
+      return problem(pass, waiting::kClaimError, api::event_reasons::kPvcError, std::move(done).error());
   }
   return Ok{};
 }
@@ -374,24 +384,18 @@ Done PlanExecutor::ensure_pod_group(Pass& pass) {
       done = std::move(patched).error();
     }
   }
-  if (!done.ok()) tell(pass, kube::EventType::Warning, api::event_reasons::kPodGroupError, done.error().message);
-  return done;
+  if (done.ok()) return done;
+  return problem(pass, waiting::kPodGroupError, api::event_reasons::kPodGroupError, std::move(done).error());
 }
 
 Done PlanExecutor::create_pods(Pass& pass) {
-  auto& memory = pass.plan.memory;
   if (pass.plan.creates.empty()) return Ok{};
   std::vector<kube::Request> requests;
   requests.reserve(pass.plan.creates.size());
   std::optional<PodBuilder> builder;
   std::int32_t task = -1;
-  const auto problem = [&](std::string_view reason, const Error& error) {
-    memory.problem_reason = std::string(reason);
-    memory.problem_message = error.message;
-    tell(pass, kube::EventType::Warning,
-         reason == waiting::kPluginError ? api::event_reasons::kPluginError : api::event_reasons::kFailedCreate,
-         error.message);
-    return error;
+  const auto cannot_build = [&](const Error& error) {
+    return problem(pass, waiting::kPluginError, api::event_reasons::kPluginError, error);
   };
   // The pods carry the version and the retries that have just been written.
   Job job = pass.job;
@@ -399,12 +403,12 @@ Done PlanExecutor::create_pods(Pass& pass) {
   for (const PlannedPod& pod : pass.plan.creates) {
     if (pod.task != task) {
       auto made = PodBuilder::make(job, static_cast<std::size_t>(pod.task), *pass.plugins, pass.plan.build_options);
-      if (!made.ok()) return problem(waiting::kPluginError, made.error());
+      if (!made.ok()) return cannot_build(made.error());
       builder = std::move(made).value();
       task = pod.task;
     }
     auto body = builder->build(pod.index);
-    if (!body.ok()) return problem(waiting::kPluginError, body.error());
+    if (!body.ok()) return cannot_build(body.error());
     kube::Request request;
     request.verb = kube::Verb::Create;
     request.resource = pods();
@@ -427,16 +431,15 @@ Done PlanExecutor::create_pods(Pass& pass) {
     if (failure.is(Reason::AlreadyExists)) {
       const PlannedPod& pod = pass.plan.creates[i];
       Done done = accept_existing(
-          pass, pods(), pod_name(pass.key.name, pass.job.spec.tasks[static_cast<std::size_t>(pod.task)].name, pod.index));
+          pass, pods(),
+          pod_name(pass.key.name, pass.job.spec.tasks[static_cast<std::size_t>(pod.task)].name, pod.index));
       if (done.ok()) continue;
       failure = std::move(done).error();
     }
     if (failure.is(Reason::Cancelled) && error) continue;
     if (!error) error = std::move(failure);
   }
-  if (error) return problem(waiting::kPodCreateFailed, *error);
-  memory.problem_reason.clear();
-  memory.problem_message.clear();
+  if (error) return problem(pass, waiting::kPodCreateFailed, api::event_reasons::kFailedCreate, std::move(*error));
   return Ok{};
 }
 
@@ -456,9 +459,8 @@ Done PlanExecutor::ensure_plugin_objects(Pass& pass) {
         if ((object.upkeep == PluginObject::Upkeep::SshKeys) != with_keys_now) continue;
         Done done = ensure_object(pass, object, pass.plugins->needs_keys());
         if (done.ok()) continue;
-        if (!done.error().is(Reason::Cancelled))
-          tell(pass, kube::EventType::Warning, api::event_reasons::kPluginError, done.error().message);
-        return done.error().with_context("plugin " + std::string(plugin->name()));
+        return problem(pass, waiting::kPluginError, api::event_reasons::kPluginError,
+                       done.error().with_context("plugin " + std::string(plugin->name())));
       }
     }
   }
@@ -469,14 +471,11 @@ Done PlanExecutor::ensure_plugin_objects(Pass& pass) {
 
 Done PlanExecutor::ensure_object(Pass& pass, const PluginObject& wanted, bool needs_keys) {
   const bool has_keys = wanted.upkeep == PluginObject::Upkeep::SshKeys;
-  const kube::Request get{
-      .verb = kube::Verb::Get, .resource = wanted.resource, .ns = pass.key.ns, .name = wanted.name};
+  const kube::Request get{.verb = kube::Verb::Get, .resource = wanted.resource, .ns = pass.key.ns, .name = wanted.name};
   if (!has_keys) {
-    auto made = context_.client.call({.verb = kube::Verb::Create,
-                                      .resource = wanted.resource,
-                                      .ns = pass.key.ns,
-                                      .body = wanted.object.to_text()},
-                                     pass.stop);
+    auto made = context_.client.call(
+        {.verb = kube::Verb::Create, .resource = wanted.resource, .ns = pass.key.ns, .body = wanted.object.to_text()},
+        pass.stop);
     if (made.ok()) return Ok{};
     if (!made.error().is(Reason::AlreadyExists)) return std::move(made).error();
   }
@@ -502,12 +501,7 @@ Done PlanExecutor::ensure_object(Pass& pass, const PluginObject& wanted, bool ne
     if (has_keys && now != nullptr && then != nullptr && equal(now->find("config"), then->find("config"))) return Ok{};
   }
   json::Value object = wanted.object;
-  if (has_keys && needs_keys) {
-    const auto keys = keys_.take(pass.key, pass.job.metadata.uid);
-    // Its thread wakes the job when the pair is made.
-    if (!keys) return Error::make(Reason::Cancelled, "the key pair is being made");
-    with_keys(object, *keys);
-  }
+  if (has_keys && needs_keys) BASALT_TRY_DONE(fill_keys(pass, now, object));
   if (!read.ok()) {
     auto made = context_.client.call(
         {.verb = kube::Verb::Create, .resource = wanted.resource, .ns = pass.key.ns, .body = object.to_text()},
@@ -524,6 +518,22 @@ Done PlanExecutor::ensure_object(Pass& pass, const PluginObject& wanted, bool ne
   auto patched = kube::patch_object(context_.client, wanted.resource, {pass.key.ns, wanted.name},
                                     json::Value(std::move(patch)).to_text(), pass.stop);
   if (!patched.ok()) return std::move(patched).error();
+  return Ok{};
+}
+
+// A key pair that is there stays: pods that run have it mounted, and would lock out those with another.
+Done PlanExecutor::fill_keys(Pass& pass, const json::Value* existing, json::Value& secret) {
+  constexpr std::string_view kParts[] = {"id_rsa", "id_rsa.pub", "authorized_keys"};
+  const bool has_all = existing != nullptr && std::all_of(std::begin(kParts), std::end(kParts), [&](auto part) {
+                         return !existing->string_at({part}).empty();
+                       });
+  if (has_all) {
+    for (const std::string_view part : kParts)
+      secret.ensure_path({"data", part}) = std::string(existing->string_at({part}));
+    return Ok{};
+  }
+  BASALT_TRY(const SshKeyPair keys, keys_.take(pass.key, pass.job.metadata.uid));
+  with_keys(secret, keys);
   return Ok{};
 }
 

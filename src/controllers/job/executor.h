@@ -16,23 +16,24 @@
 
 namespace basalt::controllers::job {
 
-// Key pairs for the ssh plugin, made on a thread of their own because one takes tens of milliseconds. Thread-safe.
+// Key pairs for the ssh plugin, made on a thread of their own because one takes 100 ms and more. Thread-safe.
 class KeyPairs {
  public:
-  KeyPairs(rt::Runtime& runtime, std::function<void(const api::ObjectKey&)> ready);
-  // The pair of this job; nothing while it is being made: `ready` is then called with the key.
-  [[nodiscard]] std::optional<SshKeyPair> take(const api::ObjectKey& key, const std::string& uid);
+  using Make = std::function<Result<SshKeyPair>()>;
+  using Ready = std::function<void(const api::ObjectKey&)>;
+  KeyPairs(rt::Runtime& runtime, Make make, Ready ready);
+  // The pair of this job. Cancelled while it is being made: `ready` is then called with the key. Any other error (too
+  // many wait, the making failed) is to be tried again.
+  [[nodiscard]] Result<SshKeyPair> take(const api::ObjectKey& key, const std::string& uid);
   void forget(const std::string& uid);
   void stop();
+  static constexpr std::size_t kWaitingMax = 10'000;
 
  private:
-  struct Entry {
-    bool is_made = false;
-    std::optional<SshKeyPair> keys;
-  };
-  const std::function<void(const api::ObjectKey&)> ready_;
+  const Make make_;
+  const Ready ready_;
   rt::Mutex mutex_;
-  std::map<std::string, Entry> entries_ BASALT_GUARDED_BY(mutex_);
+  std::map<std::string, std::optional<Result<SshKeyPair>>> entries_ BASALT_GUARDED_BY(mutex_);  // nothing: being made
   rt::Executor executor_;
 };
 
@@ -48,7 +49,7 @@ struct CarriedOut {
 class PlanExecutor {
  public:
   struct Options {
-    int pods_in_flight = 64;
+    int pods_in_flight = 64;  // pods of one job that are made or deleted at once
   };
   PlanExecutor(ControllerContext& context, kube::Expectations& expectations, KeyPairs& keys, Options options);
 
@@ -67,10 +68,13 @@ class PlanExecutor {
   Done create_claims(Pass& pass);
   Done ensure_plugin_objects(Pass& pass);
   Done ensure_object(Pass& pass, const PluginObject& wanted, bool needs_keys);
+  Done fill_keys(Pass& pass, const json::Value* existing, json::Value& secret);
   Done ensure_pod_group(Pass& pass);
   Done create_pods(Pass& pass);
   Done accept_existing(Pass& pass, const kube::Resource& resource, const std::string& name);
   Done create(Pass& pass, const kube::Resource& resource, const std::string& name, std::string body);
+  // Notes what keeps the job from its pods and does not go away by itself: on the object with the next status.
+  Error problem(Pass& pass, std::string_view reason, std::string_view event_reason, Error error);
   void tell(const Pass& pass, kube::EventType type, std::string_view reason, std::string_view message);
   void count_results(const Pass& pass);
 

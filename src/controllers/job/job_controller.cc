@@ -12,10 +12,13 @@
 #include "api/gen/names.h"
 #include "api/owner.h"
 #include "base/hash.h"
+#include "base/strings.h"
 #include "controllers/job/executor.h"
 #include "controllers/job/observed.h"
 #include "controllers/job/planner.h"
 #include "kube/expectations.h"
+#include "kube/typed.h"
+#include "rt/backoff.h"
 #include "rt/work_queue.h"
 #include "rt/workers.h"
 
@@ -66,11 +69,11 @@ class JobController : public Controller {
         commands_(context.informers.commands()),
         claims_(context.informers.persistent_volume_claims()),
         priorities_(context.informers.priority_classes()),
-        queue_(context.runtime, {.name = "job"},
+        queue_(context.runtime, {.name = "job", .backoff = {.cap = kRetryMax}},
                [](const ObjectKey& key) { return base::fnv1a_64(key.ns); }),
         expectations_(context.runtime, {.name = "job", .metrics = &context.metrics},
                       [this](const ObjectKey& key) { queue_.add(key); }),
-        keys_(context.runtime, [this](const ObjectKey& key) { queue_.add(key); }),
+        keys_(context.runtime, options_.make_keys, [this](const ObjectKey& key) { queue_.add(key); }),
         executor_(context, expectations_, keys_, {.pods_in_flight = options_.pods_in_flight}) {
     // The handlers come before the expectations', so that what a change tells is known when a pass is let through.
     watch();
@@ -124,7 +127,7 @@ class JobController : public Controller {
     if (change.is_deleted()) {
       remove_job_metrics(context_.metrics, change.object());
       keys_.forget(change.object().metadata.uid);
-      forget(key, change.object().metadata.uid);
+      forget(key, change.object());
     } else if (change.is_updated() && change.before->spec == change.after->spec &&
                change.before->status == change.after->status &&
                change.before->metadata.deletion_timestamp == change.after->metadata.deletion_timestamp &&
@@ -195,8 +198,9 @@ class JobController : public Controller {
 
   // One look at a job: observe, plan, carry out.
   rt::Outcome reconcile(const ObjectKey& key, const rt::StopToken& stop) {
+    if (queue_.take_overflowed()) look_at_all_again();
     const auto job = jobs_.get(key);
-    if (!job) return rt::Outcome::done();
+    if (!job) return refuse_commands(key, stop);
     // Our own writes come first; the cache that shows the last of them wakes the job.
     if (const auto left = expectations_.time_left(key)) return rt::Outcome::retry_after(*left);
     ObservedJob observed;
@@ -221,9 +225,51 @@ class JobController : public Controller {
     if (result.error) {
       // A key pair that is being made wakes the job by itself.
       if (result.error->is(Reason::Cancelled) && !stop.stop_requested()) return rt::Outcome::done();
-      return rt::Outcome::failed(std::move(*result.error));
+      return rt::Outcome::failed(slowed(key, std::move(*result.error)));
     }
     return wake ? rt::Outcome::retry_after(std::max(*wake, kWakeMin)) : rt::Outcome::done();
+  }
+
+  // An API server in trouble is asked again within seconds; what only somebody else can cure (a quota, a name that is
+  // taken) less and less often.
+  Error slowed(const ObjectKey& key, Error error) {
+    if (error.is_transient() || error.is(Reason::Conflict)) return error;
+    const rt::Duration wait = rt::backoff_delay({.cap = kRefusedRetryMax}, queue_.retries(key));
+    error.retry_after = std::max(error.retry_after.value_or(std::chrono::milliseconds(0)),
+                                 std::chrono::duration_cast<std::chrono::milliseconds>(wait));
+    return error;
+  }
+
+  // Commands for a job that does not exist. The cache may be behind, so the server is asked.
+  rt::Outcome refuse_commands(const ObjectKey& key, const rt::StopToken& stop) {
+    const auto commands = commands_.by_index(indexes::kByTargetName, key.ns + "/Job/" + key.name);
+    const bool any = std::any_of(commands.begin(), commands.end(), [](const auto& one) { return is_for_job(*one); });
+    if (!any) return rt::Outcome::done();
+    const auto found = kube::get_object<Job>(context_.client, key, stop);
+    if (found.ok()) return rt::Outcome::retry_after(kCacheDelay);
+    if (!found.error().is(Reason::NotFound)) return rt::Outcome::failed(found.error());
+    for (const auto& command : commands) {
+      if (!is_for_job(*command)) continue;
+      const auto deleted = kube::delete_object(context_.client, kube::resource_of<Command>(),
+                                               {key.ns, command->metadata.name}, {.uid = command->metadata.uid}, stop);
+      if (!deleted.ok() && !deleted.error().is(Reason::NotFound)) return rt::Outcome::failed(deleted.error());
+      if (!deleted.ok()) continue;
+      context_.events.event({.api_version = "bus.volcano.sh/v1alpha1",
+                             .kind = "Command",
+                             .ns = key.ns,
+                             .name = command->metadata.name,
+                             .uid = command->metadata.uid,
+                             .resource_version = command->metadata.resource_version,
+                             .field_path = ""},
+                            kube::EventType::Warning, api::event_reasons::kCommandIssued,
+                            "Refused: there is no job " + base::quote(key.name) + " in namespace " + key.ns);
+    }
+    return rt::Outcome::done();
+  }
+
+  // The queue was full and had to refuse keys.
+  void look_at_all_again() {
+    jobs_.for_each([this](const Job& job) { queue_.add(key_of(job)); });
   }
 
   // False if the cache of pods is ahead of its handlers.
@@ -283,29 +329,40 @@ class JobController : public Controller {
 
   // What the plan concluded, and what the watch told while it was carried out.
   void remember(const ObservedJob& observed, bool is_written, JobMemory&& planned) {
-    const rt::MutexLock lock(mutex_);
-    const auto found = entries_.find(observed.job->metadata.uid);
-    if (found == entries_.end()) return;  // the job is gone
-    JobMemory& memory = found->second.memory;
-    const auto told = std::min(memory.vanished.size(), observed.memory.vanished.size());
-    JobMemory next = is_written ? std::move(planned) : observed.memory;
-    next.vanished.insert(next.vanished.end(), memory.vanished.begin() + static_cast<std::ptrdiff_t>(told),
-                         memory.vanished.end());
-    memory = std::move(next);
-  }
-
-  void forget(const ObjectKey& key, const std::string& uid) {
-    expectations_.forget(key);
+    const std::string& uid = observed.job->metadata.uid;
+    {
+      const rt::MutexLock lock(mutex_);
+      const auto found = entries_.find(uid);
+      if (found == entries_.end()) return;  // the job is gone
+      JobMemory& memory = found->second.memory;
+      const auto told = std::min(memory.vanished.size(), observed.memory.vanished.size());
+      JobMemory next = is_written ? std::move(planned) : observed.memory;
+      next.vanished.insert(next.vanished.end(), memory.vanished.begin() + static_cast<std::ptrdiff_t>(told),
+                           memory.vanished.end());
+      memory = std::move(next);
+    }
+    // Deleted while this pass was under way: nobody else would take the entry away.
+    const auto job = jobs_.get(key_of(*observed.job));
+    if (job && job->metadata.uid == uid) return;
     const rt::MutexLock lock(mutex_);
     const auto found = entries_.find(uid);
+    if (found != entries_.end() && found->second.known.empty()) entries_.erase(found);
+  }
+
+  void forget(const ObjectKey& key, const Job& job) {
+    expectations_.forget(key);
+    const rt::MutexLock lock(mutex_);
+    const auto found = entries_.find(job.metadata.uid);
     if (found != entries_.end()) {
       found->second.memory = {};
       // Else the last of its pods takes it along.
       if (found->second.known.empty()) entries_.erase(found);
     }
-    for (auto waiting = waiting_for_claim_.begin(); waiting != waiting_for_claim_.end();) {
+    for (const auto& volume : job.spec.volumes) {
+      const auto waiting = waiting_for_claim_.find({key.ns, volume.volume_claim_name});
+      if (waiting == waiting_for_claim_.end()) continue;
       waiting->second.erase(key);
-      waiting = waiting->second.empty() ? waiting_for_claim_.erase(waiting) : std::next(waiting);
+      if (waiting->second.empty()) waiting_for_claim_.erase(waiting);
     }
   }
 
@@ -320,6 +377,9 @@ class JobController : public Controller {
   static constexpr std::size_t kVanishedMax = 100'000;  // a job; beyond it the recorded counters tell
   static constexpr rt::Duration kGather = std::chrono::milliseconds(2);
   static constexpr rt::Duration kWakeMin = std::chrono::milliseconds(1);
+  static constexpr rt::Duration kRetryMax = std::chrono::seconds(4);  // all is well ten seconds after a fault
+  static constexpr rt::Duration kRefusedRetryMax = std::chrono::seconds(60);
+  static constexpr rt::Duration kCacheDelay = std::chrono::milliseconds(100);  // what a watch is behind at most, mostly
 
   // Fixed after construction.
   ControllerContext& context_;

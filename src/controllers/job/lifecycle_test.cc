@@ -1,4 +1,4 @@
-#include "controllers/job/test_support.h"
+#include "controllers/job/testing/job_bench.h"
 
 // Scenarios 23 to 37 of the fact sheet: creation, gate, completion; and the users' rows about them.
 namespace basalt::controllers::job {

@@ -106,7 +106,7 @@ void Planner::tell(kube::EventType type, std::string_view reason, std::string me
 namespace waiting {
 bool is_one(std::string_view reason) {
   for (const std::string_view known : {kQueueNotFound, kQueueNotOpen, kPodGroupPending, kDependencyNotReady,
-                                       kClaimNotFound, kPodCreateFailed, kPluginError, kPodGroupError}) {
+                                       kClaimNotFound, kClaimError, kPodCreateFailed, kPluginError, kPodGroupError}) {
     if (reason == known) return true;
   }
   return false;

@@ -22,9 +22,9 @@
 //
 // The status is written before anything is deleted, with counters as they will be. So a crash at any point leaves a
 // status that says what was meant: a phase that takes pods away, or, for a restart, the record
-// controlledResources["restart"] = "<all|unfinished> <UID of the pod group that must go>". Pods of an older version than
-// the status' are then deleted by whoever comes next. Targeted restarts and scaling down change no version; there the
-// pods are marked first (volcano.sh/controller-out-of-sync), then the status is written, then they are deleted.
+// controlledResources["restart"] = "<all|unfinished> <UID of the pod group that must go>". Pods of an older version
+// than the status' are then deleted by whoever comes next. Targeted restarts and scaling down change no version; there
+// the pods are marked first (volcano.sh/controller-out-of-sync), then the status is written, then they are deleted.
 namespace basalt::controllers::job {
 
 enum class MissingClaim : std::uint8_t { Wait, EmptyDir };
@@ -72,7 +72,7 @@ struct JobPlan {
   bool delete_plugin_objects_first = false;     // the job ends and nothing is alive
   std::optional<api::batch::JobStatus> status;  // to be written
   bool phase_changes = false;
-  std::vector<PlannedEvent> events;              // if the status was written or needed no write
+  std::vector<PlannedEvent> events;               // if the status was written or needed no write
   std::vector<PlannedCommand> consumed_commands;  // to be deleted
   std::vector<PodRef> deletes;
   std::optional<PodRef> delete_pod_group;
@@ -104,6 +104,7 @@ inline constexpr std::string_view kQueueNotOpen = "QueueNotOpen";
 inline constexpr std::string_view kPodGroupPending = "PodGroupPending";
 inline constexpr std::string_view kDependencyNotReady = "DependencyNotReady";
 inline constexpr std::string_view kClaimNotFound = "ClaimNotFound";
+inline constexpr std::string_view kClaimError = "ClaimError";
 inline constexpr std::string_view kPodCreateFailed = "PodCreateFailed";
 inline constexpr std::string_view kPluginError = "PluginError";
 inline constexpr std::string_view kPodGroupError = "PodGroupError";

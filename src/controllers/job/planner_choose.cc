@@ -1,5 +1,6 @@
 #include "controllers/job/planner_impl.h"
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -29,7 +30,10 @@ void Planner::choose() {
              " (" + std::string(armed.event.event) + ": " + armed.event.text + ")");
   }
   remember(decisions);
-  if (decisions.due.empty()) return;
+  if (decisions.due.empty()) {
+    resume_interrupted();
+    return;
+  }
   const Decision& first = decisions.due.front();
   step_ = step_of(phase_, first.match.action);
   action_ = first.match.action;
@@ -67,6 +71,25 @@ void Planner::remember(const Decisions& decisions) {
   if (is_unknown && waiting.contains(observed_.pod_group->metadata.uid)) memory.unknown_handled.clear();
 }
 
+void Planner::resume_interrupted() {
+  if (phase_ == Phase::Restarting) return;
+  std::map<std::int32_t, Target> by_task;
+  for (const ObservedPod& pod : observed_.pods) {
+    if (!is_wanted(pod) || !pod.is_marked || pod.is_terminating || is_restarted(pod)) continue;
+    Target& target = by_task[pod.task];
+    target.task = pod.task;
+    target.pods.push_back(&pod);
+    target.indexes.push_back(pod.index);
+  }
+  if (by_task.empty()) return;
+  action_ = Action::RestartPod;
+  step_ = step_of(phase_, action_);
+  cause_ = "pods were marked for a restart that was interrupted";
+  for (auto& [task, target] : by_task) targets_.push_back(std::move(target));
+  tell(kube::EventType::Normal, api::event_reasons::kExecuteAction,
+       "Start to execute action " + std::string(to_string(action_)) + " (" + cause_ + ")");
+}
+
 bool Planner::choose_command() {
   const std::string_view done = job_.status.controlled_resources.get(records::kCommand);
   for (const auto& command : observed_.commands) {
@@ -91,11 +114,15 @@ bool Planner::choose_command() {
       refuse(reference, what + " needs a task or pod, which a command cannot name; use a policy");
       continue;
     }
+    const Step step = step_of(phase_, action);
+    if (!step.enters && action != Action::SyncJob) {
+      refuse(reference, what + " has no effect on a job that is " + std::string(to_string(phase_)));
+      continue;
+    }
     plan_.consumed_commands.push_back(reference);
     tell(kube::EventType::Normal, api::event_reasons::kCommandIssued,
          "Start to execute command " + command->action + ", and clean it up to make sure executed not more than once.");
-    const Step step = step_of(phase_, action);
-    if (!step.enters) continue;  // nothing to do in this phase
+    if (!step.enters) continue;  // a look at the job, which this pass is
     step_ = step;
     action_ = action;
     cause_ = "CommandIssued: " + command->metadata.name;

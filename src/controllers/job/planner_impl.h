@@ -62,6 +62,10 @@ class Planner {
   // What the watch told about deletions is kept while somebody still waits for it.
   void remember(const Decisions& decisions);
 
+  // A targeted restart marks its pods, then writes the status, then deletes. If it came no further than the marks, it is
+  // done again as a whole, and so counted.
+  void resume_interrupted();
+
   bool choose_command();
 
   void refuse(const PlannedCommand& command, std::string why);
@@ -113,6 +117,8 @@ class Planner {
 
   void check_group();
 
+  // The last pass met something that only a change from outside can cure.
+  void wait_for_problem();
   void wait_for_group();
 
   // The newest true statement about the group, if it is not good news.

@@ -99,11 +99,13 @@ bool Planner::check_claims() {
     const auto& volume = job_.spec.volumes[i];
     const std::string& name = volume.volume_claim_name;
     if (name.empty()) continue;  // an emptyDir: the pod builder's
+    // Pods of one job do not mount different things: what was a scratch volume stays one.
+    const bool is_scratch = job_.status.controlled_resources.contains(std::string(records::kEmptyDirPrefix) + name);
     const auto found = observed_.claims.find(name);
-    if (found != observed_.claims.end() && found->second.exists) continue;
+    if (found != observed_.claims.end() && found->second.exists && !is_scratch) continue;
     if (!volume.volume_claim.empty()) {
       plan_.claims.push_back({name, volume.volume_claim});
-    } else if (options_.missing_claim == MissingClaim::EmptyDir) {
+    } else if (is_scratch || options_.missing_claim == MissingClaim::EmptyDir) {
       plan_.build_options.empty_dir_claims.push_back(name);
     } else {
       wait(waiting::kClaimNotFound,
@@ -169,6 +171,13 @@ void Planner::check_group() {
     plan_.pod_group_patch = pod_group_patch(*observed_.pod_group, *wanted);
   } else {
     plan_.create_pod_group = std::move(wanted).value();
+  }
+}
+
+void Planner::wait_for_problem() {
+  const std::string& reason = observed_.memory.problem_reason;
+  for (const std::string_view known : {waiting::kClaimError, waiting::kPluginError, waiting::kPodGroupError}) {
+    if (reason == known) wait(known, observed_.memory.problem_message, "");
   }
 }
 

@@ -8,18 +8,17 @@ namespace basalt::controllers::job {
 using api::batch::JobStatus;
 
 void Planner::record_resources(JobStatus& status) {
-  for (std::size_t i = 0; i < job_.spec.volumes.size(); ++i) {
-    const std::string& name = job_.spec.volumes[i].volume_claim_name;
-    if (name.empty()) {
-      if (job_.spec.volumes[i].volume_claim.empty()) {
-        const std::string made = job_.metadata.name + "-" + std::to_string(i);
-        status.controlled_resources.set(std::string(records::kEmptyDirPrefix) + made, made);
-      }
-      continue;
+  const auto& scratch = plan_.build_options.empty_dir_claims;
+  for (const api::batch::VolumeSpec& volume : job_.spec.volumes) {
+    const std::string& claim = volume.volume_claim_name;
+    const auto found = observed_.claims.find(claim);
+    if (claim.empty() ? volume.volume_claim.empty()
+                      : std::find(scratch.begin(), scratch.end(), claim) != scratch.end()) {
+      const std::string made = claim.empty() ? volume_name(job_, volume) : claim;
+      status.controlled_resources.set(std::string(records::kEmptyDirPrefix) + made, made);
+    } else if (found != observed_.claims.end() && found->second.exists) {
+      status.controlled_resources.set(std::string(records::kClaimPrefix) + claim, claim);
     }
-    const auto found = observed_.claims.find(name);
-    if (found != observed_.claims.end() && found->second.exists)
-      status.controlled_resources.set(std::string(records::kClaimPrefix) + name, name);
   }
   if (inputs_.plugins == nullptr || plan_.plugins_hash.empty() || observed_.memory.plugins_hash != plan_.plugins_hash)
     return;

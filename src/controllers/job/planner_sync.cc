@@ -20,6 +20,7 @@ void Planner::sync() {
     plan_ = std::move(only_patch);
     return;
   }
+  wait_for_problem();
   const bool is_admitted = group_is_admitted();
   if (!is_admitted && !waiting_) wait_for_group();
   for (const ObservedPod& pod : observed_.pods) {
@@ -35,7 +36,9 @@ void Planner::sync() {
   JobStatus status = counted();
   status.min_available = job_.spec.min_available;
   record_resources(status);
-  const auto next = apply_rule(step_.rule, phase_, job_.spec, status);
+  auto next = apply_rule(step_.rule, phase_, job_.spec, status);
+  // A restart is under way as long as pods are still to be deleted for it; else a mark might be taken for a new one.
+  if (phase_ == Phase::Restarting && next == Phase::Pending && !plan_.deletes.empty()) next.reset();
   if (next) {
     enter_phase(status, job_, *next, time_.wall, "", result_text(*next, status));
     if (is_terminal(*next)) {
@@ -99,10 +102,8 @@ void Planner::create_missing() {
     }
     if (!missing.empty() && may_start(task)) plan_.creates.insert(plan_.creates.end(), missing.begin(), missing.end());
   }
-  if (!plan_.creates.empty() && !observed_.memory.problem_reason.empty()) {
-    wait(observed_.memory.problem_reason == waiting::kPluginError ? waiting::kPluginError : waiting::kPodCreateFailed,
-         observed_.memory.problem_message, "");
-  }
+  if (!plan_.creates.empty() && observed_.memory.problem_reason == waiting::kPodCreateFailed)
+    wait(waiting::kPodCreateFailed, observed_.memory.problem_message, "");
 }
 
 }  // namespace basalt::controllers::job

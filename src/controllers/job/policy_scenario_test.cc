@@ -1,4 +1,4 @@
-#include "controllers/job/test_support.h"
+#include "controllers/job/testing/job_bench.h"
 
 // Scenarios 38 to 61 of the fact sheet: policies and commands; and the users' rows about them.
 namespace basalt::controllers::job {

@@ -1,4 +1,4 @@
-#include "controllers/job/test_support.h"
+#include "controllers/job/testing/job_bench.h"
 
 // Scenarios 62 to 74 and 85 of the fact sheet: scaling, order, restarts of the controller; and the users' rows.
 namespace basalt::controllers::job {

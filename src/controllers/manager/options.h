@@ -7,6 +7,7 @@
 
 #include "api/duration.h"
 #include "base/result.h"
+#include "controllers/sharding/options.h"
 #include "kube/leader_election.h"
 
 namespace basalt::controllers {
@@ -43,6 +44,7 @@ struct ManagerOptions {
   bool inherit_owner_annotations = true;
   MissingClaim missing_claim = MissingClaim::Wait;
   FeatureGates gates;
+  sharding::ShardingOptions sharding;
   // Queues that everything hangs on are made if they are missing (elsewhere the scheduler makes them).
   bool ensure_queues = true;
 };

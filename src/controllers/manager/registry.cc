@@ -6,6 +6,7 @@
 #include "controllers/job/job_controller.h"
 #include "controllers/podgroup/pod_group_controller.h"
 #include "controllers/queue/queue_controller.h"
+#include "controllers/sharding/sharding_controller.h"
 
 namespace basalt::controllers {
 namespace {
@@ -42,11 +43,16 @@ std::unique_ptr<Controller> make_job(ControllerContext& context, const ManagerOp
   return job::make_job_controller(context, own);
 }
 
+std::unique_ptr<Controller> make_sharding(ControllerContext& context, const ManagerOptions& options) {
+  return sharding::make_sharding_controller(context, options.sharding);
+}
+
 constexpr std::array kControllers = {
     RegisteredController{"queue-controller", &make_queue},
     RegisteredController{"pg-controller", &make_pod_group},
     RegisteredController{"gc-controller", &make_gc},
     RegisteredController{"job-controller", &make_job},
+    RegisteredController{"sharding-controller", &make_sharding},
 };
 
 }  // namespace

@@ -240,10 +240,10 @@ void QueueController::on_command(const kube::Change<Command>& change) {
 
 Outcome QueueController::reconcile(const std::string& name, const rt::StopToken& stop) {
   if (work_.take_overflowed()) look_at_all_again();
+  const QueuePtr queue = queues_.get(queue_key(name));
+  show_counts(name, queue != nullptr);  // needs nothing but the caches as they are
   const auto awaited = expectations_.time_left(queue_key(name));
   if (awaited) return Outcome::retry_after(*awaited);
-  const QueuePtr queue = queues_.get(queue_key(name));
-  show_counts(name, queue != nullptr);
   if (!queue) return reconcile_missing(name, stop);
 
   rt::Duration wait = rt::Duration::max();
@@ -263,12 +263,14 @@ Outcome QueueController::reconcile(const std::string& name, const rt::StopToken&
 }
 
 Outcome QueueController::reconcile_missing(const std::string& name, const rt::StopToken& stop) {
-  for (const CommandPtr& command : commands_of(name)) {
-    const Outcome outcome = refuse(*command, nullptr, "queue " + name + " does not exist", stop);
+  // The queue may be newer than the cache, so a command is not refused before the queue was looked for afresh.
+  const std::vector<CommandPtr> commands = commands_of(name);
+  for (const CommandPtr& command : commands) {
+    const Outcome outcome = reconcile_command(*command, commands.size() == 1, stop);
     if (outcome.kind != Outcome::Kind::Done) return outcome;
   }
   if (!is_well_known(name)) {
-    expectations_.forget(queue_key(name));
+    if (commands.empty()) expectations_.forget(queue_key(name));
     return Outcome::done();
   }
   auto created = client_.call({.verb = kube::Verb::Create,

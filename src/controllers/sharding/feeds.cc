@@ -42,10 +42,12 @@ class ClusterFeeds::Feed final : private kube::ReflectorSink {
   void run() {
     while (!stop_.token().stop_requested()) {
       auto turn = std::make_shared<rt::StopSource>(runtime_, stop_.token());
+      auto last = turn;
       {
         rt::MutexLock lock(mutex_);
-        turn_ = turn;
+        last.swap(turn_);
       }
+      last.reset();  // without the lock: its end may wait
       kube::Reflector reflector(runtime_, client_, log_, options_, *this);
       reflector.run(turn->token());
     }

@@ -415,10 +415,13 @@ void ShardWriter::write_statuses(const std::set<std::string, std::less<>>& names
     request.timeout = std::chrono::seconds(10);
     requests.push_back(std::move(request));
   }
-  if (requests.empty() || breaker_.allowance(runtime_.now()) < requests.size()) return;
+  if (const std::size_t allowance = breaker_.allowance(runtime_.now()); requests.size() > allowance)
+    requests.resize(allowance);
+  if (requests.empty()) return;
   const auto results = client_.call_all(requests, {.in_flight_max = 16, .failures_max = 0}, stop);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].ok()) {
+      breaker_.record(runtime_.now(), true);
       Result<NodeShard> object = kube::decode_object<NodeShard>(*results[i]);
       if (object.ok()) remember(requests[i].name, std::make_shared<const NodeShard>(std::move(object).value()));
     } else if (!results[i].error().is(Reason::Cancelled)) {

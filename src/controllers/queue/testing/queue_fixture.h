@@ -84,11 +84,11 @@ class QueueFixture {
     if (!reached) ADD_FAILURE() << "queue " << queue << " is " << state(queue) << " and not " << wanted << logged();
     return reached;
   }
-  // The first warnings, to explain a failure.
-  [[nodiscard]] std::string logged() const {
+  // The first warnings, or all that was said, to explain a failure.
+  [[nodiscard]] std::string logged(LogLevel level = LogLevel::Warn) const {
     std::string text;
     for (const LogRecord& record : sink->records()) {
-      if (record.level < LogLevel::Warn || text.size() > 2000) continue;
+      if (record.level < level || text.size() > 8000) continue;
       text += "\n  " + format_log_record(record, LogFormat::Text);
     }
     return text;

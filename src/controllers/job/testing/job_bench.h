@@ -102,7 +102,8 @@ class Bench {
   // The pods of a job as "name@uid" or just their names.
   std::vector<std::string> pod_names(std::string_view name = "j") {
     std::vector<std::string> names;
-    for (const json::Value& pod : cluster.list(sim::resources::kPods, "default", "volcano.sh/job-name=" + std::string(name)))
+    for (const json::Value& pod :
+         cluster.list(sim::resources::kPods, "default", "volcano.sh/job-name=" + std::string(name)))
       names.emplace_back(pod.string_at({"metadata", "name"}));
     return names;
   }
@@ -150,14 +151,14 @@ class Bench {
     static int number = 0;
     cluster.apply("apiVersion: bus.volcano.sh/v1alpha1\nkind: Command\nmetadata: {name: c" + std::to_string(++number) +
                   "}\naction: " + std::string(action) +
-                  "\ntarget: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: " + std::string(name) + ", uid: " +
-                  (target_uid.empty() ? uid(sim::resources::kJobs, name) : std::string(target_uid)) + "}\n");
+                  "\ntarget: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: " + std::string(name) +
+                  ", uid: " + (target_uid.empty() ? uid(sim::resources::kJobs, name) : std::string(target_uid)) +
+                  "}\n");
   }
   std::size_t events(std::string_view reason, std::string_view part = {}) {
     std::size_t found = 0;
     for (const json::Value& event : cluster.list(sim::resources::kEvents, "default")) {
-      if (event.string_at({"reason"}) == reason &&
-          event.string_at({"message"}).find(part) != std::string_view::npos)
+      if (event.string_at({"reason"}) == reason && event.string_at({"message"}).find(part) != std::string_view::npos)
         ++found;
     }
     return found;
@@ -225,8 +226,8 @@ struct JobText {
     for (const auto& [task, replicas] : tasks) sum += replicas;
     std::string text = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: " + name +
                        "}\nspec:\n  schedulerName: volcano\n  minAvailable: " +
-                       std::to_string(min_available < 0 ? sum : min_available) + "\n  queue: default\n  policies: " +
-                       policies + "\n" + spec + "  tasks:\n";
+                       std::to_string(min_available < 0 ? sum : min_available) +
+                       "\n  queue: default\n  policies: " + policies + "\n" + spec + "  tasks:\n";
     bool is_first = true;
     for (const auto& [task, replicas] : tasks) {
       text += "  - name: " + task + "\n    replicas: " + std::to_string(replicas) + "\n";

@@ -1,0 +1,99 @@
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "base/strings.h"
+#include "webhooks/server.h"
+#include "webhooks/webhooks_test_support.h"
+
+// The manifests in deploy/ and the table of hooks say the same.
+
+namespace basalt::webhooks {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace testing;
+
+std::string deploy_text(std::string_view name) {
+  std::ifstream file(std::string(BASALT_SOURCE_DIR) + "/deploy/" + std::string(name), std::ios::binary);
+  EXPECT_TRUE(file) << name;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::map<std::string, json::Value> objects_of(std::string_view name, std::string_view kind) {
+  std::map<std::string, json::Value> found;
+  const auto documents = yaml::read_all(deploy_text(name));
+  EXPECT_TRUE(documents.ok()) << documents.error().message;
+  if (!documents.ok()) return found;
+  for (const auto& document : *documents) {
+    if (text_at(document.value, "kind").ends_with(kind)) {
+      found.emplace(document.value.string_at({"metadata", "name"}), document.value);
+    }
+  }
+  return found;
+}
+
+TEST(DeployedConfigurations, SendWhatTheHooksTake) {
+  const auto configurations = objects_of("webhook-configurations.yaml", "WebhookConfiguration");
+  EXPECT_EQ(all_hooks().size(), configurations.size());
+  for (const Hook& hook : all_hooks()) {
+    SCOPED_TRACE(hook.path);
+    const auto found = configurations.find(hook.configuration_name());
+    ASSERT_NE(configurations.end(), found);
+    const json::Value& configuration = found->second;
+    EXPECT_EQ(hook.is_mutating ? "MutatingWebhookConfiguration" : "ValidatingWebhookConfiguration",
+              text_at(configuration, "kind"));
+    const json::Array& entries = list_at(configuration, "webhooks");
+    ASSERT_EQ(1u, entries.size());
+    EXPECT_EQ(hook.webhook_name, text_at(entries[0], "name"));
+    EXPECT_EQ(hook.path, entries[0].string_at({"clientConfig", "service", "path"}));
+    const json::Array& rules = list_at(entries[0], "rules");
+    ASSERT_EQ(1u, rules.size());
+    EXPECT_EQ(hook.group, list_at(rules[0], "apiGroups")[0].as_string());
+    EXPECT_EQ(hook.version, list_at(rules[0], "apiVersions")[0].as_string());
+    EXPECT_EQ(hook.resource, list_at(rules[0], "resources")[0].as_string());
+    std::set<std::string> operations;
+    for (const json::Value& operation : list_at(rules[0], "operations")) operations.insert(operation.as_string());
+    for (const Operation one : {Operation::Create, Operation::Update, Operation::Delete, Operation::Connect}) {
+      EXPECT_EQ(hook.takes(one), operations.contains(std::string(to_string(one))));
+    }
+    // What everybody writes never waits for us: pods only if they ask for it, and nothing of the cluster's own.
+    EXPECT_LE(int_at(entries[0], "timeoutSeconds").value_or(99), 5);
+    if (text_at(rules[0], "scope") == "Namespaced") {
+      EXPECT_THAT(entries[0].find("namespaceSelector")->to_text(), HasSubstr("kube-system"));
+    }
+    if (hook.resource == "pods") {
+      EXPECT_EQ("Ignore", text_at(entries[0], "failurePolicy"));
+      const bool asks = entries[0].find("matchConditions") != nullptr ||
+                        entries[0].find("namespaceSelector")->to_text().find("resource-groups") != std::string::npos;
+      EXPECT_TRUE(asks);
+    }
+    // An update of metadata alone, such as of finalizers, must not need us.
+    if (hook.takes(Operation::Update)) {
+      ASSERT_NE(nullptr, entries[0].find("matchConditions"));
+      EXPECT_THAT(entries[0].find("matchConditions")->to_text(), HasSubstr("object.spec != oldObject.spec"));
+    }
+  }
+}
+
+TEST(DeployedServer, ServesEveryHookAndMayRegisterIt) {
+  const auto deployments = objects_of("webhooks.yaml", "Deployment");
+  ASSERT_EQ(1u, deployments.size());
+  std::string paths;
+  const json::Value* containers = deployments.begin()->second.find_path({"spec", "template", "spec", "containers"});
+  ASSERT_NE(nullptr, containers);
+  for (const json::Value& argument : list_at(containers->as_array()[0], "args")) {
+    if (const auto rest = base::strip_prefix(argument.as_string(), "--enabled-admission=")) paths = *rest;
+  }
+  const auto hooks = select_hooks(paths);
+  ASSERT_TRUE(hooks.ok()) << hooks.error().message;
+  EXPECT_EQ(all_hooks().size(), hooks->size());
+  const std::string roles = objects_of("webhooks.yaml", "ClusterRole").begin()->second.to_text();
+  for (const Hook& hook : all_hooks()) EXPECT_THAT(roles, HasSubstr('"' + hook.configuration_name() + '"'));
+}
+
+}  // namespace
+}  // namespace basalt::webhooks
