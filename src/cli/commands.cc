@@ -6,6 +6,7 @@
 #include "cli/client/command.h"
 #include "cli/controllers.h"
 #include "cli/flow/flow_commands.h"
+#include "cli/inspect/completion.h"
 #include "cli/inspect/inspect_commands.h"
 #include "cli/job/job_commands.h"
 #include "cli/node/node.h"
@@ -38,12 +39,15 @@ constexpr std::array kCommands = {
     Command{"events", "show events of a job or a namespace", &run_events},
     Command{"top", "show what queues and nodes have given out", &run_top},
     Command{"doctor", "check the cluster and what you may do there", &run_doctor},
+    Command{"completion", "print a script that completes commands in bash, zsh or fish", &run_completion},
     Command{"controllers", "run the controllers against a Kubernetes API server", &run_controllers},
     Command{"scheduler", "run the gang scheduler against a Kubernetes API server", &run_scheduler},
     Command{"node", "run a node of processes, or simulated nodes, for a Kubernetes API server", &run_node},
     Command{"webhooks", "serve admission reviews to Kubernetes API servers", &run_webhooks},
     Command{"version", "print the version", &run_version},
 };
+
+constexpr Command kComplete{"__complete", "what the shells' scripts ask", &run_complete};
 
 constexpr std::array kStandAlone = {
     Command{"vsub", "create a job from flags", &run_vsub},
@@ -65,7 +69,9 @@ const Command* find_in(std::span<const Command> table, std::string_view name) {
 
 std::span<const Command> commands() { return kCommands; }
 
-const Command* find_command(std::string_view name) { return find_in(kCommands, name); }
+const Command* find_command(std::string_view name) {
+  return name == kComplete.name ? &kComplete : find_in(kCommands, name);
+}
 const Command* find_stand_alone_command(std::string_view name) { return find_in(kStandAlone, name); }
 
 std::string_view version() { return BASALT_VERSION; }

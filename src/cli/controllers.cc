@@ -36,6 +36,7 @@ struct ControllersFlags {
   api::Duration lease_duration{std::chrono::seconds(15)};
   api::Duration renew_deadline{std::chrono::seconds(10)};
   api::Duration retry_period{std::chrono::seconds(2)};
+  api::Duration shard_sync_period{std::chrono::seconds(60)};
 };
 
 void add_flags(GoFlags& flags, ControllersFlags& target) {

@@ -106,6 +106,16 @@ Done install(rt::Runtime& runtime, kube::Client& client, const rt::StopToken& st
   return install_all(manifests(), runtime, client, stop, timeout);
 }
 
+Done install_some(rt::Runtime& runtime, kube::Client& client, const std::vector<std::string>& plurals) {
+  std::vector<std::string_view> texts;
+  for (const std::string_view manifest : manifests()) {
+    for (const std::string& plural : plurals) {
+      if (manifest.find("name: " + plural + ".") != std::string_view::npos) texts.push_back(manifest);
+    }
+  }
+  return install_all(texts, runtime, client, {}, std::chrono::seconds(30));
+}
+
 Done install_karmada(rt::Runtime& runtime, kube::Client& client, const rt::StopToken& stop, rt::Duration timeout) {
   return install_all(karmada_manifests(), runtime, client, stop, timeout);
 }

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "kube/metrics.h"
+#include "kube/process_metrics.h"
 #include "net/url.h"
 
 namespace basalt::kube {
@@ -74,7 +75,7 @@ void HealthServer::stop() {
 HealthServer::Answer HealthServer::answer(const std::vector<HealthCheck>& checks, const HealthServerOptions& options,
                                           std::string_view path, std::string_view query) {
   if (path == "/metrics" && options.metrics != nullptr) {
-    return {200, "text/plain; version=0.0.4; charset=utf-8", options.metrics->to_text()};
+    return {200, "text/plain; version=0.0.4; charset=utf-8", options.metrics->to_text() + process_metrics_text()};
   }
   const Result<net::Query> parameters = net::parse_query(query);
   if (!parameters.ok()) return {400, "text/plain; charset=utf-8", parameters.error().message};

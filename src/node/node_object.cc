@@ -18,19 +18,27 @@ json::Value resources_json(const api::ResourceList& list) {
   return object;
 }
 
+struct Times {
+  api::Time now;
+  api::Time since;
+};
+
 json::Value condition(std::string_view type, bool holds, std::string_view reason, std::string_view message,
-                      api::Time now) {
-  return json::Object{
-      {"type", type},       {"status", holds ? "True" : "False"},   {"reason", reason},
-      {"message", message}, {"lastHeartbeatTime", now.to_string()}, {"lastTransitionTime", now.to_string()}};
+                      const Times& times) {
+  return json::Object{{"type", type},
+                      {"status", holds ? "True" : "False"},
+                      {"reason", reason},
+                      {"message", message},
+                      {"lastHeartbeatTime", times.now.to_string()},
+                      {"lastTransitionTime", times.since.to_string()}};
 }
 
-json::Value conditions(bool ready, std::string_view reason, std::string_view message, api::Time now) {
+json::Value conditions(bool ready, std::string_view reason, std::string_view message, const Times& times) {
   return json::Array{
-      condition("MemoryPressure", false, "NodeHasSufficientMemory", "the node has sufficient memory", now),
-      condition("DiskPressure", false, "NodeHasNoDiskPressure", "the node has no disk pressure", now),
-      condition("PIDPressure", false, "NodeHasSufficientPID", "the node has sufficient process numbers", now),
-      condition("Ready", ready, reason, message, now)};
+      condition("MemoryPressure", false, "NodeHasSufficientMemory", "the node has sufficient memory", times),
+      condition("DiskPressure", false, "NodeHasNoDiskPressure", "the node has no disk pressure", times),
+      condition("PIDPressure", false, "NodeHasSufficientPID", "the node has sufficient process numbers", times),
+      condition("Ready", ready, reason, message, times)};
 }
 
 std::string machine_architecture() {
@@ -55,7 +63,7 @@ api::ResourceList machine_capacity(std::int64_t pods) {
   return list;
 }
 
-json::Value node_object(const NodeDescription& description, api::Time now) {
+json::Value node_object(const NodeDescription& description, api::Time now, api::Time since) {
   const std::string architecture = machine_architecture();
   json::Object labels{{"kubernetes.io/hostname", description.name},
                       {"kubernetes.io/os", "linux"},
@@ -77,7 +85,7 @@ json::Value node_object(const NodeDescription& description, api::Time now) {
   json::Object status{
       {"capacity", resources_json(description.capacity)},
       {"allocatable", resources_json(description.allocatable.empty() ? description.capacity : description.allocatable)},
-      {"conditions", conditions(true, "KubeletReady", "the node is ready", now)},
+      {"conditions", conditions(true, "KubeletReady", "the node is ready", {now, since})},
       {"addresses", json::Array{json::Object{{"type", "InternalIP"}, {"address", description.address}},
                                 json::Object{{"type", "Hostname"}, {"address", description.name}}}},
       {"nodeInfo", std::move(info)}};
@@ -89,7 +97,8 @@ json::Value node_object(const NodeDescription& description, api::Time now) {
 }
 
 std::string node_ready_patch(bool ready, std::string_view reason, std::string_view message, api::Time now) {
-  return json::Value(json::Object{{"status", json::Object{{"conditions", conditions(ready, reason, message, now)}}}})
+  return json::Value(
+             json::Object{{"status", json::Object{{"conditions", conditions(ready, reason, message, {now, now})}}}})
       .to_text();
 }
 

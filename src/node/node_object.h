@@ -27,7 +27,8 @@ struct NodeDescription {
 // This machine's processors and memory, and room for `pods`.
 [[nodiscard]] api::ResourceList machine_capacity(std::int64_t pods);
 
-[[nodiscard]] json::Value node_object(const NodeDescription& description, api::Time now);
+// As it is now, ready since `since`.
+[[nodiscard]] json::Value node_object(const NodeDescription& description, api::Time now, api::Time since);
 
 // Whether the node is ready, as a merge patch of its status.
 [[nodiscard]] std::string node_ready_patch(bool ready, std::string_view reason, std::string_view message,

@@ -50,10 +50,9 @@ struct PolicyRow {
 
 TEST(PodMachine, RestartPoliciesDecide) {
   const std::vector<PolicyRow> rows = {
-      {"Never", 0, 0, "Succeeded", {}},      {"Never", 0, 1, "Failed", {}},
-      {"Never", 1, 1, "Failed", {}},         {"OnFailure", 0, 0, "Succeeded", {}},
-      {"OnFailure", 0, 1, "Running", {1}},   {"OnFailure", 1, 1, "Running", {0, 1}},
-      {"Always", 0, 0, "Running", {0, 1}},   {"Always", 1, 0, "Running", {0, 1}},
+      {"Never", 0, 0, "Succeeded", {}},     {"Never", 0, 1, "Failed", {}},       {"Never", 1, 1, "Failed", {}},
+      {"OnFailure", 0, 0, "Succeeded", {}}, {"OnFailure", 0, 1, "Running", {1}}, {"OnFailure", 1, 1, "Running", {0, 1}},
+      {"Always", 0, 0, "Running", {0, 1}},  {"Always", 1, 0, "Running", {0, 1}},
   };
   for (const PolicyRow& row : rows) {
     SCOPED_TRACE(std::string(row.policy) + " " + std::to_string(row.a) + " " + std::to_string(row.b));
@@ -242,7 +241,8 @@ TEST(PodMachine, ARecordedOutcomeIsFinalAndOfTheSamePodOnly) {
 
 TEST(PodMachine, NonsenseInARecordIsHarmless) {
   for (const std::string_view text :
-       {"{}", "[]", "3", R"({"uid":"u1"})", R"({"uid":"u1","containers":3})", R"({"uid":"u1","containers":[3,{"name":7}]})",
+       {"{}", "[]", "3", R"({"uid":"u1"})", R"({"uid":"u1","containers":3})",
+        R"({"uid":"u1","containers":[3,{"name":7}]})",
         R"({"uid":"u1","containers":[{"name":"a","state":"Running","runs":"x","ended":7}]})"}) {
     Stage stage("{restartPolicy: Always, containers: [{name: a}]}");
     stage.machine.restore(*json::Value::parse(text), stage.wall);

@@ -14,6 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The whole status is written so often, beside the lease: kubelet's nodeStatusReportFrequency.
+constexpr rt::Duration kShowPeriod = std::chrono::minutes(5);
+
 bool is_finished(std::string_view phase) {
   return phase == api::core::pod_phase::kSucceeded || phase == api::core::pod_phase::kFailed;
 }
@@ -74,6 +77,7 @@ void ProcessNode::start() {
 void ProcessNode::register_and_renew() {
   const rt::StopToken stop = stop_.token();
   // Before any pod is looked at: folders of pods that are no longer there.
+  ready_since_ = wall();
   if (!pods_.wait_synced(stop)) return;
   remove_stale_folders();
   workers_ = std::make_unique<rt::Workers<std::string>>(
@@ -83,20 +87,35 @@ void ProcessNode::register_and_renew() {
         if (outcome.error && !outcome.error->is(Reason::Cancelled))
           log_.warn("pod not synced, trying again", {{"uid", uid}, {"error", *outcome.error}});
       });
-  rt::Backoff backoff(runtime_, {.base = std::chrono::milliseconds(100), .cap = std::chrono::seconds(10)});
-  while (!stop.stop_requested()) {
-    const Done done = register_node(client_, node_object(options_.node, wall()), stop);
-    if (done.ok()) break;
-    if (backoff.failures() == 0) log_.warn("cannot register the node, trying again", {{"error", done.error()}});
-    if (stop.wait_for(runtime_, backoff.next())) return;
-  }
-  while (options_.lease_period > rt::Duration::zero() && !stop.stop_requested()) {
-    renew_lease(stop);
-    if (stop.wait_for(runtime_, options_.lease_period)) return;
-  }
+  if (!register_self(stop) || options_.lease_period <= rt::Duration::zero()) return;
+  bool was_silent = false;
+  rt::Instant shown_at = runtime_.now();
+  do {
+    const Done renewed = renew_lease(stop);
+    if (!renewed.ok() && !was_silent && !renewed.error().is(Reason::Cancelled))
+      log_.warn("cannot renew the node's lease, trying again", {{"error", renewed.error()}});
+    // A cluster takes a node for lost that was silent; only the node itself can say that it is ready again.
+    if (renewed.ok() && (was_silent || runtime_.now() - shown_at >= kShowPeriod)) {
+      if (!register_self(stop)) return;
+      shown_at = runtime_.now();
+    }
+    was_silent = !renewed.ok();
+  } while (!stop.wait_for(runtime_, options_.lease_period));
 }
 
-void ProcessNode::renew_lease(const rt::StopToken& stop) {
+bool ProcessNode::register_self(const rt::StopToken& stop) {
+  rt::Backoff backoff(runtime_, {.base = std::chrono::milliseconds(100), .cap = std::chrono::seconds(10)});
+  while (!stop.stop_requested()) {
+    const Done done = register_node(client_, node_object(options_.node, wall(), ready_since_), stop);
+    if (done.ok()) return true;
+    if (backoff.failures() == 0 && !done.error().is(Reason::Cancelled))
+      log_.warn("cannot register the node, trying again", {{"error", done.error()}});
+    if (stop.wait_for(runtime_, backoff.next())) return false;
+  }
+  return false;
+}
+
+Done ProcessNode::renew_lease(const rt::StopToken& stop) {
   const kube::Resource leases{"coordination.k8s.io", "v1", "leases"};
   const std::string now =
       api::MicroTime::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(runtime_.wall_now()))
@@ -107,8 +126,7 @@ void ProcessNode::renew_lease(const rt::StopToken& stop) {
                     {"renewTime", now}};
   const std::string patch = json::Value(json::Object{{"spec", spec}}).to_text();
   auto renewed = kube::patch_object(client_, leases, {"kube-node-lease", options_.node.name}, patch, stop);
-  if (renewed.ok()) return;
-  if (renewed.error().is(Reason::NotFound)) {
+  if (!renewed.ok() && renewed.error().is(Reason::NotFound)) {
     json::Object lease{{"apiVersion", "coordination.k8s.io/v1"},
                        {"kind", "Lease"},
                        {"metadata", json::Object{{"name", options_.node.name}, {"namespace", "kube-node-lease"}}},
@@ -119,8 +137,8 @@ void ProcessNode::renew_lease(const rt::StopToken& stop) {
                             .body = json::Value(std::move(lease)).to_text()},
                            stop);
   }
-  if (!renewed.ok() && !renewed.error().is(Reason::Cancelled))
-    log_.warn("cannot renew the node's lease, trying again", {{"error", renewed.error()}});
+  if (!renewed.ok()) return renewed.error();
+  return Ok{};
 }
 
 void ProcessNode::remove_stale_folders() {

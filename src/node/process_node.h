@@ -98,7 +98,9 @@ class ProcessNode final : public Node {
   void judge(PodWork& work, std::size_t index, ProbeRun& probe, rt::Instant& wake_at);
   void tell(const PodWork& work, kube::EventType type, std::string_view reason, std::string_view message);
   void register_and_renew();
-  void renew_lease(const rt::StopToken& stop);
+  // Until it is there; false if stopped first.
+  [[nodiscard]] bool register_self(const rt::StopToken& stop);
+  [[nodiscard]] Done renew_lease(const rt::StopToken& stop);
   void end_processes();
 
   [[nodiscard]] api::Time wall() const;
@@ -127,7 +129,8 @@ class ProcessNode final : public Node {
 
   std::size_t probes_running_ BASALT_GUARDED_BY(mutex_) = 0;
 
-  rt::Thread registrar_;  // used only by the owner
+  api::Time ready_since_;  // used only by the registrar
+  rt::Thread registrar_;   // used only by the owner
   bool started_ = false;
 };
 

@@ -249,5 +249,44 @@ TEST_F(ProcessNodeTest, ASecondAgentRunsOnlyWhatMayRunAgain) {
   EXPECT_EQ(log("done"), "");
 }
 
+TEST_F(ProcessNodeTest, ProbesDecideAboutReadinessAndRestarts) {
+  begin({.restart = {.backoff_base = 10ms, .backoff_cap = 50ms}});
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: probed}, spec: {nodeName: n1, restartPolicy: Always,
+    terminationGracePeriodSeconds: 1,
+    containers: [{name: c, image: x, command: [sh, -c, 'rm -f sick; echo up; while :; do sleep 0.05; done'],
+      startupProbe: {exec: {command: [test, -d, .]}, periodSeconds: 1},
+      readinessProbe: {exec: {command: [test, -e, ready]}, periodSeconds: 1},
+      livenessProbe: {exec: {command: [test, '!', -e, sick]}, periodSeconds: 1, failureThreshold: 1}}]}})");
+  ASSERT_TRUE(wait_phase("probed", "Running"));
+  const auto is_ready = [&] {
+    const json::Value status = container_status(cluster_, "probed");
+    const json::Value* ready = status.find("ready");
+    return ready != nullptr && ready->as_bool();
+  };
+  ASSERT_TRUE(cluster_.wait_until([&] { return log("probed") == "up\n"; }));
+  EXPECT_FALSE(is_ready());
+  const std::string uid(cluster_.get(sim::resources::kPods, "default", "probed")->string_at({"metadata", "uid"}));
+  const std::string files = folder_.path() + "/nodes/n1/pods/" + uid + "/containers/c/rootfs/";
+  ASSERT_TRUE(write_file(files + "ready", "", 0644).ok());
+  ASSERT_TRUE(cluster_.wait_until(is_ready, 20s));
+  ASSERT_TRUE(write_file(files + "sick", "", 0644).ok());
+  ASSERT_TRUE(
+      cluster_.wait_until([&] { return int_at(container_status(cluster_, "probed"), {"restartCount"}) == 1; }, 20s));
+  EXPECT_EQ(container_status(cluster_, "probed").string_at({"lastState", "terminated", "message"}),
+            "container c failed its liveness probe");
+}
+
+TEST_F(ProcessNodeTest, UsersL2270_LogsStayAfterTheEndAndThePrevious) {
+  begin();
+  cluster_.apply(shell_pod("l", "echo kept"));
+  ASSERT_TRUE(wait_phase("l", "Succeeded"));
+  end();
+  begin();
+  ASSERT_TRUE(cluster_.wait_until([&] { return log("l") == "kept\n"; }, 20s)) << log("l");
+  EXPECT_EQ(log("l", {.previous = true}), "error: previous terminated container \"c\" in pod \"l\" not found");
+  EXPECT_EQ(log_of(*agent_->node, "l", "zz"), "error: container zz is not valid for pod l");
+  EXPECT_EQ(log_of(*agent_->node, "nope"), "error: pods \"nope\" not found");
+}
+
 }  // namespace
 }  // namespace basalt::node

@@ -67,8 +67,9 @@ bool SimulatedNodes::is_mine(std::string_view node_name) const {
 void SimulatedNodes::start() {
   if (started_) return;
   started_ = true;
-  pods_.start();
   threads_.emplace_back(runtime_, "sim-nodes", [this] { register_and_renew(); });
+  if (options_.count == 0) return;  // nothing but a removal of what was: no cache of pods
+  pods_.start();
   for (int i = 0; i < options_.workers; ++i) threads_.emplace_back(runtime_, "sim-pods", [this] { work(); });
 }
 
@@ -79,7 +80,7 @@ void SimulatedNodes::stop() {
   queue_.close();
   for (rt::Thread& thread : threads_) thread.join();
   threads_.clear();
-  pods_.stop();
+  if (options_.count > 0) pods_.stop();
 }
 
 bool SimulatedNodes::has_pod(const std::string& ns, const std::string& name) {

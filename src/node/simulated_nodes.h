@@ -97,9 +97,11 @@ class SimulatedNodes final : public Node {
   void settle(const Step& step, const Result<kube::Response>& answer);
   void register_and_renew();
   [[nodiscard]] bool register_all(const rt::StopToken& stop);
+  [[nodiscard]] bool remove_all_unwanted(const rt::StopToken& stop);
   [[nodiscard]] Done remove_unwanted(const rt::StopToken& stop);
   [[nodiscard]] json::Value make_node(std::int32_t index) const;
-  void renew_leases(std::int32_t begin, std::int32_t end, const rt::StopToken& stop);
+  // False if some were not renewed.
+  bool renew_leases(std::int32_t begin, std::int32_t end, const rt::StopToken& stop);
   [[nodiscard]] api::Time wall() const;
   // The answers of those that did not succeed, by their index in the requests.
   std::map<std::size_t, Error> send(const std::vector<kube::Request>& requests, const rt::StopToken& stop);
@@ -120,6 +122,7 @@ class SimulatedNodes final : public Node {
   bool is_registered_ BASALT_GUARDED_BY(mutex_) = false;
   std::map<std::string, Life> lives_ BASALT_GUARDED_BY(mutex_);  // by UID
 
+  api::Time ready_since_;            // used only by the thread that registers
   std::vector<rt::Thread> threads_;  // used only by the owner
   bool started_ = false;
 };

@@ -23,7 +23,7 @@ json::Value SimulatedNodes::make_node(std::int32_t index) const {
   description.name = node_name(index);
   if (options_.zones > 0)
     description.labels.set("topology.kubernetes.io/zone", "zone-" + std::to_string(index % options_.zones));
-  return node_object(description, wall());
+  return node_object(description, wall(), ready_since_);
 }
 
 std::map<std::size_t, Error> SimulatedNodes::send(const std::vector<kube::Request>& requests,
@@ -60,6 +60,17 @@ Done SimulatedNodes::remove_unwanted(const rt::StopToken& stop) {
   return Ok{};
 }
 
+bool SimulatedNodes::remove_all_unwanted(const rt::StopToken& stop) {
+  rt::Backoff backoff(runtime_, {.base = std::chrono::milliseconds(100), .cap = std::chrono::seconds(10)});
+  while (true) {
+    const Done removed = remove_unwanted(stop);
+    if (removed.ok()) return true;
+    if (backoff.failures() == 0 && !removed.error().is(Reason::Cancelled))
+      log_.warn("cannot remove simulated nodes of an earlier run, trying again", {{"error", removed.error()}});
+    if (stop.wait_for(runtime_, backoff.next())) return false;
+  }
+}
+
 bool SimulatedNodes::register_all(const rt::StopToken& stop) {
   rt::Backoff backoff(runtime_, {.base = std::chrono::milliseconds(100), .cap = std::chrono::seconds(10)});
   const auto pause = [&](const Error& error) {
@@ -67,11 +78,6 @@ bool SimulatedNodes::register_all(const rt::StopToken& stop) {
       log_.warn("cannot register simulated nodes, trying again", {{"error", error}});
     return stop.wait_for(runtime_, backoff.next());
   };
-  while (true) {
-    const Done removed = remove_unwanted(stop);
-    if (removed.ok()) break;
-    if (pause(removed.error())) return false;
-  }
   std::int32_t begin = 0;
   while (begin < options_.count && !stop.stop_requested()) {
     const std::int32_t end = std::min(begin + kBatch, options_.count);
@@ -102,7 +108,8 @@ bool SimulatedNodes::register_all(const rt::StopToken& stop) {
 
 void SimulatedNodes::register_and_renew() {
   const rt::StopToken stop = stop_.token();
-  if (!register_all(stop)) return;
+  ready_since_ = wall();
+  if (!remove_all_unwanted(stop) || !register_all(stop)) return;
   {
     rt::MutexLock lock(mutex_);
     is_registered_ = true;
@@ -111,17 +118,20 @@ void SimulatedNodes::register_and_renew() {
   if (options_.lease_period <= rt::Duration::zero() || options_.count == 0) return;
   const std::int32_t slices = std::min(kLeaseSlices, options_.count);
   while (true) {
+    bool was_silent = false;
     for (std::int32_t i = 0; i < slices; ++i) {
       const auto edge = [&](std::int32_t slice) {
         return static_cast<std::int32_t>(std::int64_t{options_.count} * slice / slices);
       };
-      renew_leases(edge(i), edge(i + 1), stop);
+      if (!renew_leases(edge(i), edge(i + 1), stop)) was_silent = true;
       if (stop.wait_for(runtime_, options_.lease_period / slices)) return;
     }
+    // A cluster takes nodes for lost that were silent; only they themselves can say that they are ready again.
+    if (was_silent && !register_all(stop)) return;
   }
 }
 
-void SimulatedNodes::renew_leases(std::int32_t begin, std::int32_t end, const rt::StopToken& stop) {
+bool SimulatedNodes::renew_leases(std::int32_t begin, std::int32_t end, const rt::StopToken& stop) {
   const std::string now =
       api::MicroTime::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(runtime_.wall_now()))
           .to_string();
@@ -159,6 +169,7 @@ void SimulatedNodes::renew_leases(std::int32_t begin, std::int32_t end, const rt
   for (const auto& [index, error] : send(creates, stop)) problem = error;
   if (problem && !problem->is(Reason::Cancelled))
     log_.warn("leases of simulated nodes were not renewed, trying again at their next turn", {{"error", *problem}});
+  return !problem;
 }
 
 bool SimulatedNodes::wait_registered(const rt::StopToken& stop) {

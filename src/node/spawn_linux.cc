@@ -146,7 +146,10 @@ void isolate(const ChildData& data) {
   int error = ENOENT;
   for (const std::string& program : plan.programs) {
     ::execve(program.c_str(), data.argv.data(), data.env.data());
-    if (errno != ENOENT && errno != ENOTDIR) error = errno;
+    const int refused = errno;
+    // A folder of the PATH that may not be searched is as good as one without the program.
+    const bool is_there = refused != EACCES || ::access(program.c_str(), F_OK) == 0;
+    if (refused != ENOENT && refused != ENOTDIR && is_there) error = refused;
   }
   errno = error;
   give_up(data, Stage::Program);

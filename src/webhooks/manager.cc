@@ -264,7 +264,8 @@ Done check_options(const WebhookManagerOptions& options, bool only_make_secret) 
   const auto add = [&problems](std::string_view problem) {
     problems.append(problems.empty() ? "" : "; ").append(problem);
   };
-  if (options.port < 0 || options.port > 65535 || (options.port == 0 && !options.on_listening)) {
+  const bool may_be_any = only_make_secret || options.on_listening;
+  if (options.port < 0 || options.port > 65535 || (options.port == 0 && !may_be_any)) {
     add("--port " + std::to_string(options.port) + " is not between 1 and 65535");
   }
   if (options.webhook_namespace.empty() && options.webhook_service_name.empty() && options.webhook_url.empty()) {

@@ -1,10 +1,14 @@
 #include "webhooks/server.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 
 #include "base/encoding.h"
 #include "net/test_support.h"
+#include "rt/internal/sanitizers.h"
 #include "rt/mutex.h"
 #include "webhooks/webhooks_test_support.h"
 
@@ -220,6 +224,46 @@ TEST_F(ServerTest, HugeAndSlowAndBrokenClientsDisturbNobody) {
   ASSERT_TRUE(gone.send("POST /jobs/validate HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{\"kind\""));
   gone.reset();
   expect_served();
+}
+
+long resident_kilobytes() {
+  std::ifstream file("/proc/self/statm");
+  long total = 0;
+  long resident = 0;
+  file >> total >> resident;
+  return resident * (::sysconf(_SC_PAGESIZE) / 1024);
+}
+
+TEST_F(ServerTest, HostileBodiesLeaveMemoryFlat) {
+  start();
+  const std::string deep = R"({"a":)" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}";
+  std::string wide =
+      R"({"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"x","operation":"CREATE",)"
+      R"("resource":{"group":"batch.volcano.sh","version":"v1alpha1","resource":"jobs"},"object":{"spec":{"tasks":[)";
+  for (int i = 0; i < 100'000; ++i) wide += i == 0 ? "{}" : ",{}";
+  wide += "]}}}}";
+  const std::string truncated = wide.substr(0, wide.size() - 2);
+  const std::string garbage(2u << 20, '\x7f');
+  const std::string oversized(30u << 20, '{');
+  const auto round = [&] {
+    EXPECT_EQ(400, post("/jobs/validate", deep).status);
+    EXPECT_EQ(400, post("/jobs/validate", truncated).status);
+    EXPECT_EQ(400, post("/jobs/validate", garbage).status);
+    EXPECT_THAT(post("/jobs/validate", wide).body, HasSubstr("Too many: 100000"));
+    EXPECT_EQ(200, post("/jobs/mutate", wide).status);
+    // Ten times the limit: the answer comes, or the connection ends while the client still sends.
+    const auto answer = post(*client_, "/jobs/validate", oversized);
+    EXPECT_TRUE(!answer.ok() || answer->status == 413);
+    expect_served();
+  };
+  for (int i = 0; i < 3; ++i) round();
+  const long before = resident_kilobytes();
+  for (int i = 0; i < 15; ++i) round();
+#if !BASALT_ASAN && !BASALT_TSAN
+  EXPECT_LT(resident_kilobytes() - before, 32 * 1024);
+#else
+  (void)before;
+#endif
 }
 
 TEST_F(ServerTest, HalfOpenHandshakesDisturbNobody) {

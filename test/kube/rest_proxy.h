@@ -12,15 +12,18 @@
 #include <list>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace basalt::test {
 
-// A TCP proxy on a loopback port between a client and an API server, whose connections a test can cut. Runs on one
-// thread of its own until it is destroyed.
+// A TCP proxy on a loopback port between a client and a server, whose connections a test can cut. With several targets
+// each new connection goes to the next one that takes it, as a Service does. Runs on one thread of its own until it is
+// destroyed.
 class TcpProxy {
  public:
-  explicit TcpProxy(std::uint16_t target_port) : target_port_(target_port) {
+  explicit TcpProxy(std::uint16_t target_port) : TcpProxy(std::vector<std::uint16_t>{target_port}) {}
+  explicit TcpProxy(std::vector<std::uint16_t> target_ports) : target_ports_(std::move(target_ports)) {
     listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = loopback(0);
     if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return;
@@ -64,14 +67,16 @@ class TcpProxy {
   void accept_one() {
     const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (client < 0) return;
-    const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const sockaddr_in address = loopback(target_port_);
-    if (blocked_ || ::connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-      ::close(client);
+    for (std::size_t tried = 0; tried < target_ports_.size() && !blocked_; ++tried) {
+      const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      const sockaddr_in address = loopback(target_ports_[next_target_++ % target_ports_.size()]);
+      if (::connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+        links_.push_back({client, server, false});
+        return;
+      }
       ::close(server);
-      return;
     }
-    links_.push_back({client, server, false});
+    ::close(client);
   }
 
   // False if the connection has ended.
@@ -121,7 +126,8 @@ class TcpProxy {
     sweep(true);
   }
 
-  const std::uint16_t target_port_;
+  const std::vector<std::uint16_t> target_ports_;
+  std::size_t next_target_ = 0;  // used by the thread only
   int listener_ = -1;
   std::uint16_t port_ = 0;
   std::atomic<bool> stop_{false};

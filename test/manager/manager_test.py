@@ -71,12 +71,23 @@ class Api:
         connection = http.client.HTTPSConnection(self.server.url.hostname, self.server.url.port,
                                                  context=self.server.context, timeout=10)
         try:
-            connection.request(method, path, json.dumps(body) if body is not None else None,
-                               {"Content-Type": content_type})
+            if body is not None and not isinstance(body, bytes):
+                body = json.dumps(body)
+            connection.request(method, path, body, {"Content-Type": content_type})
             response = connection.getresponse()
             return response.status, json.loads(response.read() or b"{}")
         finally:
             connection.close()
+
+    def install_crds(self):
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for file in sorted((clusters.ROOT / "deploy/crds").glob("*.yaml")):
+            status, answer = self.call("POST", path, file.read_bytes(), "application/yaml")
+            assert status == 201, answer
+        wait_for("the CRDs", lambda: all(
+            any(condition["type"] == "Established" and condition["status"] == "True"
+                for condition in crd.get("status", {}).get("conditions", []))
+            for crd in self.get(path)[1]["items"]))
 
     def get(self, path):
         return self.call("GET", path)
@@ -134,6 +145,7 @@ class ManagerTest(unittest.TestCase):
         cls.cluster = cls.stack.enter_context(clusters.basalt())
         cls.kubeconfig = f"--kubeconfig={cls.cluster.kubeconfig}"
         cls.api = Api(cls.cluster.kubeconfig)
+        cls.api.install_crds()
         cls.api.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
         cls.api.create("/api/v1/namespaces", {"metadata": {"name": "elsewhere"}})
 

@@ -119,7 +119,7 @@ Result<kube::Response> ApiServerImpl::remove(const TypeRef& type, const kube::Re
       written = store_->write(write);
     }
     if (written.ok()) {
-      if (!request.dry_run) refresh_if_crd(*type, request.name);
+      if (!request.dry_run) refresh_after_write(*type, request.name);
       if (type->returns_deleted_object) return answer_with_object(draft.object.to_text());
       const ErrorSubject subject{request.name, type->group, type->plural, std::string(metadata_text(old, "uid"))};
       return answer_with_object(kube::encode_success(subject));

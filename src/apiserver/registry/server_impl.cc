@@ -8,6 +8,7 @@
 #include "apiserver/crd/crd_types.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/selection.h"
+#include "apiserver/webhook/webhook_admission.h"
 #include "json/value.h"
 
 namespace basalt::apiserver {
@@ -26,6 +27,7 @@ Result<std::unique_ptr<ApiServer>> ApiServer::open(rt::Runtime& runtime, Logger 
   auto server =
       std::make_unique<ApiServerImpl>(runtime, std::move(log), std::move(options), std::move(store), builtin_types());
   for (auto& hook : builtin_admission(*server, service_ip_range)) server->add_admission_hook(std::move(hook));
+  server->call_webhooks();
   return std::unique_ptr<ApiServer>(std::move(server));
 }
 
@@ -39,6 +41,11 @@ ApiServerImpl::ApiServerImpl(rt::Runtime& runtime, Logger log, Options options, 
 
 ApiServerImpl::~ApiServerImpl() { stop(); }
 
+void ApiServerImpl::call_webhooks() {
+  webhooks_ = std::make_shared<WebhookAdmission>(runtime_, log_, *this);
+  add_admission_hook(webhooks_);
+}
+
 void ApiServerImpl::add_admission_hook(std::shared_ptr<AdmissionHook> hook) { hooks_.push_back(std::move(hook)); }
 
 Done ApiServerImpl::start() {
@@ -46,6 +53,7 @@ Done ApiServerImpl::start() {
   crds.resource = store_->resource(kCrdStorage);
   BASALT_TRY(const Listing listing, store_->list(crds));
   for (const EntryRef& entry : listing.entries) refresh_crd(std::string(entry->name()));
+  if (webhooks_) webhooks_->refresh();
   BASALT_TRY(controllers_, start_system_controllers(runtime_, log_, *this, options_));
   return Ok{};
 }
@@ -68,8 +76,9 @@ void ApiServerImpl::set_types(std::shared_ptr<const TypeTable> types) {
   types_.swap(types);
 }
 
-void ApiServerImpl::refresh_if_crd(const ResourceType& type, const std::string& name) {
-  if (type.storage_id() == kCrdStorage) refresh_crd(name);
+void ApiServerImpl::refresh_after_write(const ResourceType& type, const std::string& name) {
+  if (type.group == "apiextensions.k8s.io" && type.storage_id() == kCrdStorage) refresh_crd(name);
+  if (type.group == "admissionregistration.k8s.io" && webhooks_) webhooks_->refresh();
 }
 
 void ApiServerImpl::refresh_crd(const std::string& name) {

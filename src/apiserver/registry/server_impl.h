@@ -22,6 +22,7 @@ class StrategicSchema;
 namespace basalt::apiserver {
 
 class ManagedFields;
+class WebhookAdmission;
 using TypeRef = std::shared_ptr<const ResourceType>;
 
 // The API server. Requests run on the caller's thread; the only lock of its own guards the pointer to the type table.
@@ -33,6 +34,7 @@ class ApiServerImpl final : public ApiServer {
   ~ApiServerImpl() override;
 
   void add_admission_hook(std::shared_ptr<AdmissionHook> hook) override;
+  void call_webhooks();  // once, before start()
   Done start() override;
   void stop() override;
 
@@ -95,7 +97,7 @@ class ApiServerImpl final : public ApiServer {
                           std::string_view name, Revision expected);
 
   // After a write of a CRD: serves what it says now. Called by every writer of CRDs, so the last one wins.
-  void refresh_if_crd(const ResourceType& type, const std::string& name);
+  void refresh_after_write(const ResourceType& type, const std::string& name);
   void refresh_crd(const std::string& name);
 
   [[nodiscard]] std::string new_uid();
@@ -109,6 +111,7 @@ class ApiServerImpl final : public ApiServer {
   Options options_;
   std::unique_ptr<Store> store_;
   std::vector<std::shared_ptr<AdmissionHook>> hooks_;  // complete before start()
+  std::shared_ptr<WebhookAdmission> webhooks_;
   // The controllers that belong to an API server; made by start().
   std::unique_ptr<SystemControllers> controllers_;
 

@@ -224,7 +224,7 @@ Result<kube::Response> ApiServerImpl::create(const TypeRef& type, const kube::Re
     const std::string name(metadata_text(draft.object, "name"));
     auto written = commit(WriteKind::Create, *type, draft.object, request.ns, name, 0);
     if (written.ok()) {
-      refresh_if_crd(*type, name);
+      refresh_after_write(*type, name);
       return respond(201, *type, **written, std::move(draft.warnings));
     }
     if (!draws_name || !written.error().is(Reason::AlreadyExists) || attempt >= kNameDrawsMax) {
@@ -335,7 +335,7 @@ Result<kube::Response> ApiServerImpl::store_update(Draft& draft, const EntryRef&
     write.expected = stored->mod_revision();
     auto removed = store_->write(write);
     if (!removed.ok()) return write_error(removed.error(), type, name);
-    refresh_if_crd(type, name);
+    refresh_after_write(type, name);
     return kube::Response{200, kube::make_bytes(draft.object.to_text()), std::move(draft.warnings)};
   }
   // A write that changes nothing is not one: no new version, no event.
@@ -343,7 +343,7 @@ Result<kube::Response> ApiServerImpl::store_update(Draft& draft, const EntryRef&
   draft.object.as_object().set("apiVersion", storage_api_version(type));
   auto written = commit(WriteKind::Update, type, draft.object, draft.request.ns, name, stored->mod_revision());
   if (!written.ok()) return write_error(written.error(), type, name);
-  refresh_if_crd(type, name);
+  refresh_after_write(type, name);
   return respond(200, type, **written, std::move(draft.warnings));
 }
 

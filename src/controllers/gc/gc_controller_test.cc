@@ -161,7 +161,7 @@ TEST(TtlScenario, T7ErrorsAreRetriedUntilItWorks) {
 }
 
 // Scenario 37 of the job's sheet and users.md, volcano#3604, #4736: Aborted is not finished, it can be resumed.
-TEST(TtlScenario, User3604AnAbortedJobStays) {
+TEST(TtlScenario, Users3604_Users4736_AnAbortedJobStays) {
   with_fixture([](Fixture& f) {
     f.start();
     f.job("j", 1);

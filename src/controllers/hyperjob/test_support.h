@@ -71,11 +71,12 @@ class HyperJobProcess {
 // The control plane of a federation whose Karmada is played by the test: it writes the children's statuses.
 class Bench {
  public:
-  explicit Bench(rt::Runtime& runtime, bool start = true)
+  using Hooks = std::vector<std::shared_ptr<apiserver::AdmissionHook>>;
+  explicit Bench(rt::Runtime& runtime, bool start = true, const Hooks& hooks = {})
       : runtime_(runtime),
         memory_(std::make_shared<CollectingLogSink>()),
         log_(memory_, LogLevel::Warn),
-        cluster(runtime),
+        cluster(runtime, cluster_options(hooks)),
         faults(runtime, cluster.client()) {
     BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
     for (const char* name : {"c1", "c2"}) {
@@ -197,6 +198,11 @@ class Bench {
   [[nodiscard]] rt::Runtime& runtime() { return runtime_; }
 
  private:
+  static sim::Cluster::Options cluster_options(const Hooks& hooks) {
+    sim::Cluster::Options options;
+    options.hooks = hooks;
+    return options;
+  }
   rt::Runtime& runtime_;
   std::shared_ptr<CollectingLogSink> memory_;
   Logger log_;

@@ -1,8 +1,10 @@
 #include "controllers/manager/options.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/strings.h"
+#include "controllers/manager/kubernetes_gates.h"
 
 namespace basalt::controllers {
 namespace {
@@ -42,8 +44,8 @@ Done set_feature_gates(FeatureGates& gates, std::string_view text) {
       *gate = value == "true";
       continue;
     }
-    bool is_known = false;
-    for (const std::string_view other : kOtherGates) is_known |= other == name;
+    const bool is_known = std::ranges::find(kOtherGates, name) != std::end(kOtherGates) ||
+                          std::ranges::binary_search(kKubernetesGates, name);
     if (!is_known)
       return Error::invalid_input("there is no feature gate " + std::string(name) + base::did_you_mean(name, kGates));
   }

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "controllers/manager/kubernetes_gates.h"
+
 namespace basalt::controllers {
 namespace {
 
@@ -44,6 +48,8 @@ TEST(ManagerOptions, FeatureGates) {
   EXPECT_TRUE(set_feature_gates(gates, "WorkLoadSupport=false,CSIStorage=true,AllAlpha=false").ok());
   EXPECT_FALSE(gates.workload_support);
   EXPECT_TRUE(gates.queue_command_sync);
+  EXPECT_TRUE(set_feature_gates(gates, "WatchListClient=true,DynamicResourceAllocation=false").ok());
+  EXPECT_TRUE(std::ranges::is_sorted(kKubernetesGates));
   const Done unknown = set_feature_gates(gates, "WorkloadSupport=false");
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.error().message.find("WorkLoadSupport"), std::string::npos);

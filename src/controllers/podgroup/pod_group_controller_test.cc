@@ -30,7 +30,7 @@ void with_fixture(const std::function<void(Fixture&)>& body, const PodGroupContr
   });
 }
 
-TEST(PodGroupScenario, P1P7P9ABarePod) {
+TEST(PodGroupScenario, P1P7P9_Users755_ABarePod) {
   with_fixture([](Fixture& f) {
     f.start();
     const std::string uid = f.pod("p");
@@ -102,7 +102,7 @@ TEST(PodGroupScenario, APodWithAGroupIsLeftAlone) {
   });
 }
 
-TEST(PodGroupScenario, P11OldRevisionsLoseTheirGroup) {
+TEST(PodGroupScenario, P11_Users1853_OldRevisionsLoseTheirGroup) {
   with_fixture([](Fixture& f) {
     f.start();
     const std::string old_owner = f.workload("ReplicaSet", "old", 1);
@@ -136,7 +136,7 @@ TEST(PodGroupScenario, P12AStatefulSetGoesToZeroAndBack) {
 }
 
 // users.md, theme H: volcano#3374, #3563. Whatever the timing, the pod of the last scale has its group.
-TEST(PodGroupScenario, User3563AFastScaleToZeroAndBackKeepsTheGroup) {
+TEST(PodGroupScenario, Users3374_Users3563_AFastScaleToZeroAndBackKeepsTheGroup) {
   rt::run_seeds(1, 60, [](rt::SimRuntime& runtime) {
     Fixture f(runtime);
     f.start();
@@ -284,7 +284,7 @@ class ClosedQueue final : public apiserver::AdmissionHook {
   }
 };
 
-TEST(PodGroupScenario, ARefusalIsSaidOnThePodAndTriedAgain) {
+TEST(PodGroupScenario, Users5027_ARefusalIsSaidOnThePodAndTriedAgain) {
   rt::run_seeds(1, 5, [](rt::SimRuntime& runtime) {
     const auto hook = std::make_shared<ClosedQueue>();
     Fixture f(runtime, {}, {hook});

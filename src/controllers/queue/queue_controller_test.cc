@@ -321,7 +321,7 @@ TEST(QueueScenario, Q19ADeletedQueueHasNoSeries) {
   });
 }
 
-TEST(QueueScenario, Q20SchedulerAndControllerWriteTheSameStatus) {
+TEST(QueueScenario, Q20_Users3852_SchedulerAndControllerWriteTheSameStatus) {
   with_fixture([](QueueFixture& f) {
     f.start();
     f.queue("q");
@@ -357,7 +357,7 @@ TEST(QueueScenario, Q20SchedulerAndControllerWriteTheSameStatus) {
   });
 }
 
-TEST(QueueScenario, Q21AStateSetByAnotherIsLeftAndACommandTakesItOver) {
+TEST(QueueScenario, Q21_Users4139_AStateSetByAnotherIsLeftAndACommandTakesItOver) {
   with_fixture([](QueueFixture& f) {
     f.start();
     f.queue("q");
@@ -448,7 +448,7 @@ TEST(QueueScenario, D15AQueueMadeAgainKnowsItsGroups) {
 }
 
 // users.md, theme D: volcano#3597, #3852, #4139 (a write per event, conflicts), #4270 (counts are stale).
-TEST(QueueScenario, User3597CountersCostNoWriteAndAreRight) {
+TEST(QueueScenario, Users3597_Users4270_CountersCostNoWriteAndAreRight) {
   with_fixture([](QueueFixture& f) {
     f.start();
     f.queue("q");
@@ -471,7 +471,7 @@ TEST(QueueScenario, User3597CountersCostNoWriteAndAreRight) {
   });
 }
 
-TEST(QueueScenario, ARestartWritesNothing) {
+TEST(QueueScenario, Users3745_ARestartWritesNothing) {
   with_fixture([](QueueFixture& f) {
     make_chain(f);
     f.command("b", "CloseQueue");

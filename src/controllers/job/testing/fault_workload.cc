@@ -171,7 +171,7 @@ class Run {
       : runtime_(runtime),
         workload_(workload),
         trouble_(trouble),
-        cluster_(runtime),
+        cluster_(runtime, cluster_options()),
         audit_(runtime, cluster_.client()),
         scheduler_(runtime, cluster_.client()),
         kubelet_(runtime, cluster_.client(),
@@ -205,7 +205,7 @@ class Run {
     EXPECT_TRUE(reached) << workload_.name << ": not " << workload_.end << " within "
                          << std::chrono::duration<double>(limit).count() << " s but "
                          << cluster_.get(resources::kJobs, "default", "j")->to_text();
-    rest(trouble_.away_after && ending.took < 1h ? rt::Duration(1h) + kSettles : rt::Duration(3s));
+    rest(trouble_.away_after && ending.took < 1h ? rt::Duration(1h) + kSettles : kSettles);
     if (thief) thief->join();
     finish(ending);
     return ending;

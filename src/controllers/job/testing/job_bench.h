@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "controllers/common/controller.h"
+#include "controllers/gc/gc_controller.h"
 #include "controllers/job/job_controller.h"
 #include "kube/event_recorder.h"
 #include "kube/fault_client.h"
@@ -27,29 +28,32 @@ namespace basalt::controllers::job {
 
 class ManagerProcess {
  public:
-  ManagerProcess(rt::Runtime& runtime, kube::Client& client, Logger log, JobControllerOptions options = {})
+  ManagerProcess(rt::Runtime& runtime, kube::Client& client, Logger log, JobControllerOptions options = {},
+                 bool with_gc = false)
       : runtime_(runtime),
         log_(std::move(log)),
         events_(runtime, client, log_, {.component = "vc-controller-manager"}),
         informers_(runtime, client, log_, &metrics_),
         context_{runtime, client, log_, events_, metrics_, informers_},
         stop_(runtime) {
-    controller_ = make_job_controller(context_, std::move(options));
+    controllers_.push_back(make_job_controller(context_, std::move(options)));
+    if (with_gc) controllers_.push_back(gc::make_gc_controller(context_));
     events_.start();
     informers_.start();
     // A crash or fault may keep the caches from filling; the wait must not hold the test up.
     starter_ = rt::Thread(runtime, "starter", [this] {
-      if (informers_.wait_synced(stop_.token())) controller_->start();
+      if (!informers_.wait_synced(stop_.token())) return;
+      for (const auto& controller : controllers_) controller->start();
     });
   }
   ~ManagerProcess() { stop(); }
   void stop() {
-    if (!controller_) return;
+    if (controllers_.empty()) return;
     stop_.request_stop();
     starter_.join();
-    controller_->stop();
+    for (const auto& controller : controllers_) controller->stop();
     informers_.stop();
-    controller_.reset();
+    controllers_.clear();
     events_.stop(std::chrono::seconds(0));
   }
   [[nodiscard]] kube::Metrics& metrics() { return metrics_; }
@@ -62,9 +66,15 @@ class ManagerProcess {
   SharedInformers informers_;
   ControllerContext context_;
   rt::StopSource stop_;
-  std::unique_ptr<Controller> controller_;
+  std::vector<std::unique_ptr<Controller>> controllers_;
   rt::Thread starter_;
 };
+
+inline sim::Cluster::Options cluster_options() {
+  sim::Cluster::Options options;
+  options.crds = {"jobs", "commands", "podgroups", "queues"};
+  return options;
+}
 
 // A cluster whose scheduler and kubelet are played by the test itself, step by step.
 class Bench {
@@ -73,7 +83,7 @@ class Bench {
       : runtime_(runtime),
         memory_(std::make_shared<CollectingLogSink>()),
         log_(memory_, LogLevel::Warn),
-        cluster(runtime),
+        cluster(runtime, cluster_options()),
         faults(runtime, cluster.client()),
         options_(std::move(options)) {
     start();
@@ -83,7 +93,9 @@ class Bench {
     cluster.stop();
     EXPECT_EQ(memory_->first_error(), "");
   }
-  void start() { process = std::make_unique<ManagerProcess>(runtime_, faults, log_, options_); }
+  void start(bool with_gc = false) {
+    process = std::make_unique<ManagerProcess>(runtime_, faults, log_, options_, with_gc);
+  }
   void stop() { process.reset(); }
 
   json::Value job(std::string_view name = "j") {
