@@ -2,50 +2,18 @@
 
 #include <utility>
 
+#include "admission/convert.h"
 #include "webhooks/admission_rules.h"
 #include "webhooks/live_view.h"
 
 namespace basalt::admission {
 namespace {
 
-webhooks::Operation to_operation(apiserver::Operation operation) {
-  switch (operation) {
-    case apiserver::Operation::Create:
-      return webhooks::Operation::Create;
-    case apiserver::Operation::Update:
-      return webhooks::Operation::Update;
-    case apiserver::Operation::Delete:
-      return webhooks::Operation::Delete;
-    case apiserver::Operation::Connect:
-      break;
-  }
-  return webhooks::Operation::Connect;
-}
-
-webhooks::ReviewRequest to_request(const apiserver::AdmissionRequest& from) {
-  webhooks::ReviewRequest to;
-  to.operation = to_operation(from.operation);
-  to.group = from.type.group;
-  to.version = from.type.version;
-  to.kind = from.type.kind;
-  to.resource = from.type.plural;
-  to.subresource = from.subresource;
-  to.ns = from.ns;
-  to.name = from.name;
-  to.user = {from.user.name, from.user.uid, from.user.groups, nullptr};
-  to.dry_run = from.dry_run;
-  to.old_object = from.old_object;
-  return to;
-}
-
-// As an API server tells it that called a webhook.
 Done told(Done done, const webhooks::ReviewRequest& request, bool is_mutating) {
   if (done.ok()) return done;
   const webhooks::Hook* hook = webhooks::find_hook(request.group, request.resource, is_mutating);
-  Error error = std::move(done).error();
-  const std::string name(hook == nullptr ? std::string_view() : hook->webhook_name);
-  error.message = "admission webhook \"" + name + "\" denied the request: " + error.message;
-  return error;
+  if (hook == nullptr) return done;
+  return denied(std::move(done).error(), *hook);
 }
 
 class EmbeddedAdmission final : public apiserver::AdmissionHook {
@@ -64,12 +32,12 @@ class EmbeddedAdmission final : public apiserver::AdmissionHook {
   }
 
   Done mutate(apiserver::AdmissionRequest& request, json::Value& object) override {
-    webhooks::ReviewRequest question = to_request(request);
+    webhooks::ReviewRequest question = to_review(request);
     return told(rules_.mutate(question, object, request.warnings), question, true);
   }
 
   Done validate(apiserver::AdmissionRequest& request, const json::Value* object) override {
-    webhooks::ReviewRequest question = to_request(request);
+    webhooks::ReviewRequest question = to_review(request);
     question.object = object;
     return told(rules_.validate(question, request.warnings), question, false);
   }

@@ -42,6 +42,13 @@ void print_help(std::ostream& out, std::string_view program) {
 }
 
 int unknown_command(std::ostream& err, std::string_view program, std::string_view name) {
+  if (manner_of(program) == Manner::Vcctl && name.starts_with("-")) {
+    print_help(err, program);
+    const bool is_long = name.starts_with("--") || name.size() < 2;
+    err << "\nError: unknown " << (is_long ? "flag: " : "shorthand flag: '")
+        << (is_long ? std::string(name) : std::string(name.substr(1, 1)) + "' in " + std::string(name)) << "\n";
+    return kExitVcctlUsage;
+  }
   if (manner_of(program) == Manner::Vcctl) {
     err << "Error: unknown command \"" << name << "\" for \"" << program << "\"\n";
     std::string matches;

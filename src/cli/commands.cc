@@ -6,6 +6,7 @@
 #include "cli/client/command.h"
 #include "cli/controllers.h"
 #include "cli/flow/flow_commands.h"
+#include "cli/hyperjob/hyperjob_commands.h"
 #include "cli/inspect/completion.h"
 #include "cli/inspect/inspect_commands.h"
 #include "cli/job/job_commands.h"
@@ -15,6 +16,7 @@
 #include "cli/roles.h"
 #include "cli/run/run_commands.h"
 #include "cli/scheduler/scheduler.h"
+#include "cli/shard/shard_commands.h"
 #include "cli/up/up.h"
 #include "cli/webhooks/webhooks.h"
 
@@ -29,8 +31,10 @@ constexpr std::array kCommands = {
     Command{"job", "jobs: run, list, view, suspend, resume, delete", &run_job},
     Command{"queue", "queues: create, list, get, operate, delete", &run_queue},
     Command{"pod", "pods of jobs: list", &run_pod},
+    Command{"shard", "shards of nodes: list, view, explain, status", &run_shard},
     Command{"jobflow", "flows of jobs: create, list, get, describe, delete", &run_job_flow},
     Command{"jobtemplate", "templates of the jobs of flows: create, list, get, describe, delete", &run_job_template},
+    Command{"hyperjob", "jobs over many clusters: list, view, explain, delete", &run_hyper_job},
     Command{"explain", "say why a job waits, and what helps", &run_explain},
     Command{"logs", "print the logs of all pods of a job", &run_logs},
     Command{"watch", "follow jobs to their end, with logs", &run_watch},

@@ -294,7 +294,7 @@ void PodMachine::on_exit(std::size_t index, const ProcessExit& exit, api::Time w
   terminate(run,
             {.exit_code = exit.code,
              .signal = exit.signal,
-             .reason = exit.code == 0 ? "Completed" : "Error",
+             .reason = exit.out_of_memory ? "OOMKilled" : (exit.code == 0 ? "Completed" : "Error"),
              .message = run.kill_reason,
              .started_at = run.started_at,
              .finished_at = wall},

@@ -9,6 +9,16 @@
 #include "node/pod_volumes.h"
 
 namespace basalt::node {
+namespace {
+
+std::string random_text(rt::Runtime& runtime) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(runtime.random()),
+                static_cast<unsigned long long>(runtime.random()));
+  return text.data();
+}
+
+}  // namespace
 
 Result<std::unique_ptr<ProcessHost>> ProcessHost::open(rt::Runtime& runtime, kube::Client& client, const Logger& log,
                                                        ProcessHostOptions options,
@@ -21,10 +31,7 @@ Result<std::unique_ptr<ProcessHost>> ProcessHost::open(rt::Runtime& runtime, kub
   BASALT_TRY(auto addresses, AddressPool::make(options.address_range));
   std::string mark = read_file(root + "/id").value_or("");
   if (mark.empty()) {
-    std::array<char, 40> text{};
-    std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(runtime.random()),
-                  static_cast<unsigned long long>(runtime.random()));
-    mark = text.data();
+    mark = random_text(runtime);
     BASALT_TRY_DONE(write_file(root + "/id", mark, 0600));
   }
   if (!runner) {
@@ -40,6 +47,7 @@ ProcessHost::ProcessHost(rt::Runtime& runtime, kube::Client& client, const Logge
     : log_(log),
       root_(std::move(root)),
       mark_(std::move(mark)),
+      program_mark_(random_text(runtime)),
       runner_(std::move(runner)),
       addresses_(std::move(addresses)),
       names_(runtime, client, log, root_ + "/hosts") {}
@@ -50,7 +58,7 @@ void ProcessHost::start() {
   started_ = true;
   const std::size_t killed = runner_->kill_marked(std::string(kMarkVariable) + "=" + mark_);
   if (killed > 0) log_.info("killed processes that an earlier run left behind", {{"processes", killed}});
-  const Done guarded = runner_->guard(std::string(kMarkVariable) + "=" + mark_);
+  const Done guarded = runner_->guard(std::string(kProgramMarkVariable) + "=" + program_mark_);
   if (!guarded.ok())
     log_.warn("processes of pods may outlive this program if it is killed", {{"error", guarded.error()}});
   names_.start();

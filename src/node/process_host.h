@@ -36,9 +36,12 @@ class ProcessHost {
   [[nodiscard]] ProcessRunner& runner() { return *runner_; }
   [[nodiscard]] AddressPool& addresses() { return *addresses_; }
   [[nodiscard]] PodNames& names() { return names_; }
-  // An entry for the environment of every process, by which leftovers are found.
+  // Entries for the environment of every process, by which leftovers are found: of this folder, and of this program,
+  // which dies with it. Two, because a guard that is late must not kill what the next program has started.
   [[nodiscard]] const std::string& mark() const { return mark_; }
+  [[nodiscard]] const std::string& program_mark() const { return program_mark_; }
   static constexpr std::string_view kMarkVariable = "BASALT_HOST_ID";
+  static constexpr std::string_view kProgramMarkVariable = "BASALT_PROGRAM_ID";
 
  private:
   ProcessHost(rt::Runtime& runtime, kube::Client& client, const Logger& log, std::string root, std::string mark,
@@ -48,6 +51,7 @@ class ProcessHost {
   const Logger log_;
   const std::string root_;
   const std::string mark_;
+  const std::string program_mark_;
   const std::unique_ptr<ProcessRunner> runner_;
   const std::unique_ptr<AddressPool> addresses_;
 

@@ -51,6 +51,7 @@ ProcessNode::ProcessNode(rt::Runtime& runtime, kube::Client& client, const Logge
   }
   for (const auto& [name, value] : options_.environment) set_variable(base_environment_, name, value);
   set_variable(base_environment_, ProcessHost::kMarkVariable, host_.mark());
+  set_variable(base_environment_, ProcessHost::kProgramMarkVariable, host_.program_mark());
   pods_.add_handler([this](const kube::Change<api::core::Pod>& change) {
     if (change.before) queue_.add(change.before->metadata.uid);
     if (change.after) queue_.add(change.after->metadata.uid);

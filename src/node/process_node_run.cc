@@ -165,10 +165,12 @@ Result<ProcessSpec> ProcessNode::process_spec(PodWork& work, std::size_t index, 
   }
   spec.mounts.push_back({work.hosts_path, "/etc/hosts", true});
   spec.hostname = work.place.hostname;
-  if (options_.limit_address_space) {
-    if (const api::Quantity* memory = container.resources.limits.find("memory"); memory != nullptr)
-      spec.address_space_bytes_max = static_cast<std::uint64_t>(std::max<std::int64_t>(memory->value(), 0));
+  const api::ResourceList& limits = container.resources.limits;
+  if (const api::Quantity* memory = limits.find("memory"); memory != nullptr) {
+    spec.limits.memory_bytes_max = static_cast<std::uint64_t>(std::max<std::int64_t>(memory->value(), 0));
+    if (options_.limit_address_space) spec.address_space_bytes_max = spec.limits.memory_bytes_max;
   }
+  if (const api::Quantity* cpu = limits.find("cpu"); cpu != nullptr) spec.limits.cpu_milli_max = cpu->milli_value();
   return spec;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "node/cgroup_linux.h"
 #include "rt/runtime.h"
 
 namespace basalt::node {
@@ -38,6 +39,7 @@ struct ProcessSpec {
   std::vector<BindMount> mounts;
   std::string scratch;  // an existing folder in which a private root may be put together
 
+  ResourceLimits limits;                                 // kept by a runner that has control groups, and only by it
   std::optional<std::uint64_t> address_space_bytes_max;  // RLIMIT_AS
 };
 
@@ -50,6 +52,7 @@ struct StartedProcess {
 struct ProcessExit {
   int code = 0;    // 128 + signal if it was ended by one, as shells count
   int signal = 0;  // 0 if it ended by itself
+  bool out_of_memory = false;
 };
 
 // Starts programs and tells when they end. Everything that touches processes goes through this, so that simulations use

@@ -101,6 +101,7 @@ class LinuxProcessRunner final : public ProcessRunner {
     std::array<int, 2> output = {-1, -1};
     OnOutput on_output;
     OnExit on_exit;
+    std::string group;  // its control group, if it has one
   };
 
   [[nodiscard]] Result<SpawnPlan> prepare(const ProcessSpec& spec) const {
@@ -153,6 +154,7 @@ class LinuxProcessRunner final : public ProcessRunner {
   std::map<ProcessId, Child> children_;
   ProcessId last_id_ = 0;
   std::string buffer_;
+  const std::unique_ptr<CgroupTree> groups_ = CgroupTree::open(std::to_string(::getpid()));  // null: not permitted
 
   rt::Thread thread_;
 };
@@ -216,7 +218,15 @@ Result<StartedProcess> LinuxProcessRunner::start_child(Order& order) {
   }
   order.plan.out_fd = out[1];
   order.plan.err_fd = err[1];
+  std::string group;
+  if (groups_ && !order.spec->limits.empty()) {
+    // Without a group the container runs without limits, which is what most machines permit.
+    group = groups_->make("c" + std::to_string(last_id_ + 1), order.spec->limits).value_or("");
+    if (!group.empty()) order.plan.group_fd = CgroupTree::open_members(group);
+  }
   Result<pid_t> pid = spawn(order.plan);
+  if (order.plan.group_fd >= 0) ::close(order.plan.group_fd);
+  if (!pid.ok() && !group.empty()) groups_->remove(group);
   ::close(out[1]);
   ::close(err[1]);
   const int pid_fd = pid.ok() ? static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)) : -1;
@@ -232,7 +242,8 @@ Result<StartedProcess> LinuxProcessRunner::start_child(Order& order) {
   ::fcntl(out[0], F_SETFL, O_NONBLOCK);
   ::fcntl(err[0], F_SETFL, O_NONBLOCK);
   const ProcessId id = ++last_id_;
-  children_[id] = {*pid, pid_fd, {out[0], err[0]}, std::move(order.on_output), std::move(order.on_exit)};
+  children_[id] = {
+      *pid, pid_fd, {out[0], err[0]}, std::move(order.on_output), std::move(order.on_exit), std::move(group)};
   {
     rt::MutexLock lock(mutex_);
     pids_[id] = *pid;
@@ -283,6 +294,10 @@ void LinuxProcessRunner::reap(ProcessId id) {
   } else {
     exit.signal = info.si_status;
     exit.code = 128 + info.si_status;
+  }
+  if (!child.group.empty()) {
+    exit.out_of_memory = CgroupTree::was_out_of_memory(child.group);
+    groups_->remove(child.group);
   }
   if (child.on_exit) child.on_exit(exit);
 }

@@ -21,7 +21,7 @@
 namespace basalt::node {
 namespace {
 
-enum class Stage : int { Namespace, UserMap, Mount, Hostname, Folder, Limit, Program };
+enum class Stage : int { Namespace, UserMap, Mount, Hostname, Group, Folder, Limit, Program };
 
 // What the child says through the pipe if it cannot become the program.
 struct Failure {
@@ -125,6 +125,7 @@ void isolate(const ChildData& data) {
 [[noreturn]] void become_program(const ChildData& data) {
   const SpawnPlan& plan = *data.plan;
   ::setpgid(0, 0);
+  if (plan.group_fd >= 0 && ::write(plan.group_fd, "0", 1) != 1) give_up(data, Stage::Group);
   if (plan.namespaces != Namespaces::None) isolate(data);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);            // after the change of rights, which clears it
   if (::getppid() != data.parent) ::_exit(127);  // it died before the line above
@@ -188,6 +189,8 @@ Error explain(const SpawnPlan& plan, const Failure& failure) {
       return Error::make(reason, describe(plan.mounts[static_cast<std::size_t>(failure.index)]) + ": " + cause);
     case Stage::Hostname:
       return Error::make(reason, "cannot set the hostname " + base::quote(plan.hostname) + ": " + cause);
+    case Stage::Group:
+      return Error::make(Reason::InternalError, "cannot join the control group: " + cause);
     case Stage::Folder:
       return Error::make(reason, "cannot change to the working folder " + base::quote(plan.working_dir) + ": " + cause);
     case Stage::Limit:

@@ -28,7 +28,8 @@ struct SpawnPlan {
   std::vector<MountStep> mounts;
   Namespaces namespaces = Namespaces::None;
   std::optional<std::uint64_t> address_space_bytes_max;
-  int out_fd = -1;  // become 1 and 2
+  int group_fd = -1;  // members of a control group to join
+  int out_fd = -1;    // become 1 and 2
   int err_fd = -1;
 };
 

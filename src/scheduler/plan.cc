@@ -278,8 +278,7 @@ QueueId Planner::pick_queue(QueueId from, const std::vector<std::size_t>& remain
   return from;
 }
 
-void Planner::place_in_order(const std::vector<GroupId>& urgent) {
-  for (const GroupId id : urgent) static_cast<void>(try_group(id));
+void Planner::place_in_order(const std::set<GroupId>& tried, std::optional<std::int32_t> above_priority) {
   const auto& queues = snapshot_.queues();
   std::vector<std::vector<GroupId>> lists(queues.size());
   std::vector<std::size_t> own(queues.size());        // candidates left in a queue's own list
@@ -287,8 +286,8 @@ void Planner::place_in_order(const std::vector<GroupId>& urgent) {
   for (QueueId q = 0; q < queues.size(); ++q) {
     for (const Queue::Waiting& waiting : queues[q].waiting) {
       const Group& group = snapshot_.groups()[waiting.group];
-      if (group.is_nominated || !may_try(group)) continue;
-      if (std::find(urgent.begin(), urgent.end(), waiting.group) != urgent.end()) continue;
+      if (above_priority && group.priority <= *above_priority) break;  // the most important stand first
+      if (group.is_nominated || !may_try(group) || tried.contains(waiting.group)) continue;
       lists[q].push_back(waiting.group);
     }
     own[q] = lists[q].size();
@@ -335,16 +334,27 @@ void Planner::place() {
   held_.clear();
   place_held();
   // A gang of which a part is placed comes first: its room must not go to others, or both would wait for ever.
-  std::vector<GroupId> urgent;
+  std::set<GroupId> tried;
   for (const Queue& queue : snapshot_.queues()) {
     for (const Queue::Waiting& waiting : queue.waiting) {
       const Group& group = snapshot_.groups()[waiting.group];
       if (group.counts.placed > 0 && !group.is_nominated && may_try(group) && !placer_.has_minimum(waiting.group))
-        urgent.push_back(waiting.group);
+        tried.insert(waiting.group);
     }
   }
-  place_in_order(urgent);
+  for (const GroupId id : tried) static_cast<void>(try_group(id));
+  look_for_starving();
+  if (kept_.group != kNone) {
+    // Only those that are more important may still take what it waits for.
+    place_in_order(tried, snapshot_.groups()[kept_.group].priority);
+    for (const GroupId id : failed_) tried.insert(id);
+    for (const GroupId id : rest_) tried.insert(id);
+    if (tried.insert(kept_.group).second) static_cast<void>(try_group(kept_.group));
+    keep_nodes();
+  }
+  place_in_order(tried, std::nullopt);
   place_rest();
+  free_nodes();
   placer_.undo(held_);
 }
 

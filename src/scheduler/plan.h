@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ struct PlannerOptions {
   rt::Duration counts_delay = std::chrono::seconds(1);
   // A gang of which a part is placed, and which found no room for the rest for this long, gives way to one that fits.
   rt::Duration untangle_delay = std::chrono::seconds(10);
+  // A gang that found no room for this long gets nodes kept free until it fits, one gang at a time: else a stream of
+  // small ones would keep a large one waiting for ever.
+  rt::Duration starving_after = std::chrono::minutes(2);
   // An admitted group holds its minResources against other admissions for this long at most.
   rt::Duration reservation_max = std::chrono::seconds(60);
   double overcommit = 0.2;               // of the cluster, that groups without room may be admitted into
@@ -109,7 +113,7 @@ class Planner {
   // 2. place
   void place();
   void place_held();
-  void place_in_order(const std::vector<GroupId>& urgent);
+  void place_in_order(const std::set<GroupId>& tried, std::optional<std::int32_t> above_priority);
   PendingKind try_group(GroupId id);
   void place_rest();
   [[nodiscard]] bool may_try(const Group& group);
@@ -118,6 +122,14 @@ class Planner {
   void commit(GroupId id, const GangOutcome& outcome);
   [[nodiscard]] QueueId pick_queue(QueueId from, const std::vector<std::size_t>& remaining,
                                    const std::vector<std::size_t>& own) const;
+  // Nodes for one that starves (starving.cc).
+  void look_for_starving();
+  [[nodiscard]] bool is_starving(const Group& group) const;
+  [[nodiscard]] std::vector<NodeId> choose_nodes(const Group& group) const;
+  [[nodiscard]] std::int64_t pods_on_empty_node(const Group& group, const std::vector<ShapeId>& shapes,
+                                                NodeId id) const;
+  void keep_nodes();
+  void free_nodes();
   // 3. make room
   void make_room();
   bool make_room_for(GroupId id, RoomKind kind);
@@ -159,6 +171,12 @@ class Planner {
   std::set<GroupId> reserving_;                    // admitted, not tried yet
   std::set<GroupId> nominated_;                    // room is being made for them
   std::vector<rt::Instant> queue_written_;
+  struct Kept {
+    GroupId group = kNone;
+    rt::Instant chosen_at{};
+    std::vector<NodeId> nodes;
+  } kept_;                     // for the gang that starves
+  rt::Instant starving_at_{};  // when to look for one again
 
   // Of the cycle that runs.
   rt::Instant now_{};

@@ -63,6 +63,17 @@ TEST(Plan, MinimumOfEveryGangComesBeforeTheRestOfAny) {
   EXPECT_EQ(world.placed("b"), 2);
 }
 
+TEST(Plan, MinTaskMemberOfMoreThanTheGangDoesNotHoldIt) {
+  PlannerWorld world;
+  world.apply(node_yaml("n1", 3));
+  world.apply(gang_yaml("g", {.min_member = 1,
+                              .pods = 1,
+                              .group_spec = ", minTaskMember: {first: 1, second: 2}",
+                              .labels = ", volcano.sh/task-spec: first"}));
+  world.settle();
+  EXPECT_EQ(world.placed("g"), 1) << "the second task is created when the first one runs";
+}
+
 TEST(Plan, MinTaskMemberHoldsTaskByTask) {
   PlannerWorld world;
   world.apply(node_yaml("n1", 3));

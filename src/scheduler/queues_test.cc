@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "scheduler/testing/planner_world.h"
 
 namespace basalt::scheduler {
@@ -241,6 +244,59 @@ TEST(Room, AQueueThatIsNotReclaimableKeepsWhatItHas) {
   world.apply(gang_yaml("b", {.min_member = 1, .pods = 1, .queue = "b", .created_minute = 1}));
   world.settle();
   EXPECT_TRUE(world.victims.empty());
+}
+
+// Fairness over time.
+
+// Two nodes, always two small gangs on each, a new one for each that ends. When does the large one run?
+int steps_until_large_runs(rt::Duration starving_after, int steps_max) {
+  PlannerOptions options = PlannerWorld::quick();
+  options.starving_after = starving_after;
+  PlannerWorld world(options);
+  world.apply(node_yaml("n1", 4) + node_yaml("n2", 4) + node_yaml("n3", 4));
+  int serial = 0;
+  std::vector<std::string> running;
+  const auto submit = [&] {
+    const std::string name = "s" + std::to_string(serial++);
+    world.apply(gang_yaml(name, {.min_member = 2, .pods = 2, .created_minute = 30}));
+    running.push_back(name);
+  };
+  for (int i = 0; i < 8; ++i) submit();
+  world.settle();
+  world.apply(gang_yaml("large", {.min_member = 6, .pods = 6, .created_minute = 1}));
+  for (int step = 0; step < steps_max; ++step) {
+    // The one that has run longest ends; others wait already.
+    for (auto it = running.begin(); it != running.end(); ++it) {
+      if (world.placed(*it) == 0) continue;
+      for (int i = 0; i < 2; ++i) world.remove_pod(*it + "-" + std::to_string(i));
+      world.remove_group(*it);
+      running.erase(it);
+      break;
+    }
+    submit();
+    world.cycle(10s);
+    world.settle();
+    if (world.placed("large") == 6) return step;
+  }
+  return steps_max;
+}
+
+TEST(Room, ALargeGangIsNotOvertakenForEver) {
+  EXPECT_EQ(steps_until_large_runs(std::chrono::hours(100), 100), 100) << "small ones take all that becomes free";
+  EXPECT_LT(steps_until_large_runs(std::chrono::minutes(2), 100), 40);
+}
+
+TEST(Room, WhatCanNeverFitKeepsNoNodes) {
+  PlannerOptions options = PlannerWorld::quick();
+  options.starving_after = 1min;
+  PlannerWorld world(options);
+  world.apply(node_yaml("n1", 4));
+  world.apply(gang_yaml("never", {.min_member = 5, .pods = 5}));
+  world.settle();
+  world.cycle(10min);
+  world.apply(gang_yaml("small", {.min_member = 4, .pods = 4, .created_minute = 9}));
+  world.cycle(10s);
+  EXPECT_EQ(world.placed("small"), 4);
 }
 
 // Gangs that are half placed (a scheduler that died between two binds, a lost node) do not hold each other for ever.

@@ -165,7 +165,7 @@ TEST(SchedulerSim, AllGangsRunOnStaleCaches) {
   plan.event_delay_max = 300ms;
   plan.stale_lists_max = 3;
   plan.watch_broken = 0.02;
-  rt::run_seeds(200, 2, [&](rt::SimRuntime& runtime) { all_gangs_run(runtime, plan, false); });
+  rt::run_seeds(200, 1, [&](rt::SimRuntime& runtime) { all_gangs_run(runtime, plan, false); });
 }
 
 TEST(SchedulerSim, AllGangsRunAlthoughNodesAreLost) {

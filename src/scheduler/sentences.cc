@@ -53,6 +53,9 @@ std::string Planner::room_text(const Group& group, PodId pod, PendingReason& rea
     separator = ", ";
   }
   if (nodes == 0) text += " there is none";
+  if (kept_.group != kNone && &snapshot_.groups()[kept_.group] != &group)
+    text += "; " + std::to_string(kept_.nodes.size()) + " are kept free for " +
+            snapshot_.groups()[kept_.group].key.to_string() + ", which has waited longest";
   return text;
 }
 

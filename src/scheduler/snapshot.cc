@@ -268,6 +268,20 @@ void Snapshot::put_back(PodId id, NodeId node) {
   if (node != kNone) take_room(id, node);
 }
 
+void Snapshot::block_node(NodeId id) {
+  Node& node = nodes_[id];
+  for (const std::int64_t amount : node.free) node.blocked.push_back(std::max<std::int64_t>(amount, 0));
+  add_to(node.free, node.blocked, -1);
+  log_node(id);
+}
+
+void Snapshot::unblock_node(NodeId id) {
+  Node& node = nodes_[id];
+  add_to(node.free, node.blocked);
+  node.blocked.clear();
+  log_node(id);
+}
+
 // Nodes.
 
 bool Snapshot::is_usable(const Node& node) const {

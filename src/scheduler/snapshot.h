@@ -55,6 +55,7 @@ struct Node {
   Amounts free;
   std::vector<PodId> pods;
   std::vector<HostPort> ports;
+  Amounts blocked;  // what block_node() took
   bool is_in_shard = true;
   std::uint32_t spec_version = 0;
 };
@@ -196,6 +197,9 @@ class Snapshot {
   void lift(PodId pod, NodeId& node);
   void put_back(PodId pod, NodeId node);
   void note_freed() { ++freed_version_; }
+  // Takes all that is free on a node out of sight, and gives it back.
+  void block_node(NodeId node);
+  void unblock_node(NodeId node);
   void set_told(PodId pod, PendingKind kind) { pods_[pod].told = kind; }
   // Its deletion has been asked for: from now on its room counts as about to be free.
   void set_evicting(PodId pod);

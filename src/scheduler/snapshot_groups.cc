@@ -145,6 +145,10 @@ void Snapshot::read_group_spec(Group& group) {
   group.created = group.object->metadata.creation_timestamp.unix_seconds();
   group.min_member = std::max(spec.min_member, 0);
   group.task_min.assign(spec.min_task_member.begin(), spec.min_task_member.end());
+  // A gang smaller than the sum of its tasks' minimums starts without some of them, as tasks that wait for others do.
+  std::int64_t of_tasks = 0;
+  for (const auto& [task, least] : group.task_min) of_tasks += least;
+  if (of_tasks > group.min_member) group.task_min.clear();
   group.has_min_resources = spec.min_resources.has_value();
   api::ResourceList needed = spec.min_resources.value_or(api::ResourceList());
   // Names that only quotas know are no resources of nodes.

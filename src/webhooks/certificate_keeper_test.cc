@@ -106,7 +106,7 @@ TEST(CertificateKeeper, TrustsTheAuthorityBeforeBesideTheNewOne) {
 }
 
 TEST(CertificateKeeper, WhoeverIsFirstWins) {
-  rt::run_seeds(1, 20, [](rt::SimRuntime& runtime) {
+  rt::run_seeds(1, 8, [](rt::SimRuntime& runtime) {
     TemporaryFolder folder;
     kube::testing::FakeCluster cluster(runtime);
     std::vector<std::unique_ptr<CertificateKeeper>> keepers;

@@ -139,4 +139,58 @@ std::string encode_answer(std::string_view uid, const ReviewAnswer& answer) {
   return out;
 }
 
+std::string encode_review(std::string_view uid, const ReviewRequest& request) {
+  json::Array groups;
+  for (const std::string& group : request.user.groups) groups.emplace_back(group);
+  json::Object user{{"username", request.user.name}, {"groups", std::move(groups)}};
+  if (!request.user.uid.empty()) user.set("uid", request.user.uid);
+  if (request.user.extra != nullptr) user.set("extra", *request.user.extra);
+  json::Object question{
+      {"uid", uid},
+      {"kind", json::Object{{"group", request.group}, {"version", request.version}, {"kind", request.kind}}},
+      {"resource",
+       json::Object{{"group", request.group}, {"version", request.version}, {"resource", request.resource}}},
+      {"namespace", request.ns},
+      {"name", request.name},
+      {"operation", to_string(request.operation)},
+      {"userInfo", std::move(user)},
+      {"dryRun", request.dry_run}};
+  if (!request.subresource.empty()) question.set("subResource", request.subresource);
+  if (request.object != nullptr) question.set("object", *request.object);
+  if (request.old_object != nullptr) question.set("oldObject", *request.old_object);
+  return json::Value(
+             json::Object{{"kind", "AdmissionReview"}, {"apiVersion", kVersion}, {"request", std::move(question)}})
+      .to_text();
+}
+
+Result<ReviewAnswer> decode_answer(std::string_view body, std::string_view uid) {
+  const auto document = json::Value::parse(body, {.depth_max = kReviewDepthMax, .duplicate_keys_are_errors = false});
+  if (!document.ok()) return bad("the answer is not an AdmissionReview: " + document.error().message);
+  const json::Value* response = member(*document, "response");
+  if (response == nullptr || text_at(*response, "uid") != uid)
+    return bad("the answer is not to the question that was asked");
+  ReviewAnswer answer;
+  answer.allowed = flag_at(*response, "allowed");
+  for (const json::Value& warning : list_at(*response, "warnings")) {
+    if (warning.is_string()) answer.warnings.push_back(warning.as_string());
+  }
+  if (!answer.allowed) {
+    const json::Value* status = member(*response, "status");
+    answer.code = 400;
+    if (status == nullptr) return answer;
+    answer.message = text_at(*status, "message");
+    answer.reason = text_at(*status, "reason");
+    answer.code = static_cast<int>(int_at(*status, "code").value_or(400));
+    return answer;
+  }
+  const std::string_view encoded = text_at(*response, "patch");
+  if (encoded.empty()) return answer;
+  const auto text = base::base64_decode(encoded);
+  if (!text) return bad("the patch of the answer is not base64");
+  BASALT_TRY(json::Value patch, json::Value::parse(*text, {.depth_max = kReviewDepthMax}));
+  if (!patch.is_array()) return bad("the patch of the answer is not a list of operations");
+  answer.patch = std::move(patch.as_array());
+  return answer;
+}
+
 }  // namespace basalt::webhooks

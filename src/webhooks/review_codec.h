@@ -28,4 +28,9 @@ inline constexpr int kReviewDepthMax = 200;
 // The answer to the question with this uid.
 [[nodiscard]] std::string encode_answer(std::string_view uid, const ReviewAnswer& answer);
 
+// The other side, for whoever calls such a server: a question, and what its answer says. BadRequest if the answer is
+// none, or is for another question.
+[[nodiscard]] std::string encode_review(std::string_view uid, const ReviewRequest& request);
+[[nodiscard]] Result<ReviewAnswer> decode_answer(std::string_view body, std::string_view uid);
+
 }  // namespace basalt::webhooks

@@ -236,29 +236,29 @@ long resident_kilobytes() {
 
 TEST_F(ServerTest, HostileBodiesLeaveMemoryFlat) {
   start();
-  const std::string deep = R"({"a":)" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}";
+  const std::string deep = R"({"a":)" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
   std::string wide =
       R"({"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"x","operation":"CREATE",)"
       R"("resource":{"group":"batch.volcano.sh","version":"v1alpha1","resource":"jobs"},"object":{"spec":{"tasks":[)";
-  for (int i = 0; i < 100'000; ++i) wide += i == 0 ? "{}" : ",{}";
+  for (int i = 0; i < 20'000; ++i) wide += i == 0 ? "{}" : ",{}";
   wide += "]}}}}";
   const std::string truncated = wide.substr(0, wide.size() - 2);
-  const std::string garbage(2u << 20, '\x7f');
+  const std::string garbage(1u << 20, '\x7f');
   const std::string oversized(30u << 20, '{');
   const auto round = [&] {
     EXPECT_EQ(400, post("/jobs/validate", deep).status);
     EXPECT_EQ(400, post("/jobs/validate", truncated).status);
     EXPECT_EQ(400, post("/jobs/validate", garbage).status);
-    EXPECT_THAT(post("/jobs/validate", wide).body, HasSubstr("Too many: 100000"));
+    EXPECT_THAT(post("/jobs/validate", wide).body, HasSubstr("Too many: 20000"));
     EXPECT_EQ(200, post("/jobs/mutate", wide).status);
     // Ten times the limit: the answer comes, or the connection ends while the client still sends.
     const auto answer = post(*client_, "/jobs/validate", oversized);
     EXPECT_TRUE(!answer.ok() || answer->status == 413);
     expect_served();
   };
-  for (int i = 0; i < 3; ++i) round();
+  for (int i = 0; i < 2; ++i) round();
   const long before = resident_kilobytes();
-  for (int i = 0; i < 15; ++i) round();
+  for (int i = 0; i < 8; ++i) round();
 #if !BASALT_ASAN && !BASALT_TSAN
   EXPECT_LT(resident_kilobytes() - before, 32 * 1024);
 #else

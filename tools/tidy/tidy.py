@@ -28,7 +28,7 @@ ALLOWED = {
     "node": ["base", "json", "rt", "api", "kube"],
     "scheduler": ["base", "json", "rt", "api", "kube"],
     "webhooks": ["base", "json", "yaml", "rt", "net", "api", "kube"],
-    "admission": ["base", "json", "yaml", "rt", "api", "kube", "crds", "apiserver", "webhooks"],
+    "admission": ["base", "json", "yaml", "rt", "net", "api", "kube", "crds", "apiserver", "webhooks"],
     "controllers": ["base", "json", "yaml", "rt", "net", "api", "kube"],
     "sim": ["base", "json", "yaml", "rt", "net", "api", "kube", "crds", "apiserver", "federation", "node", "scheduler",
             "webhooks", "admission", "controllers"],

@@ -293,10 +293,38 @@ TypeList admission_types() {
   return types;
 }
 
+// Questions that are answered at once and never stored.
+TypeList review_types() {
+  struct Review {
+    std::string_view group;
+    std::string_view plural;
+    std::string_view kind;
+    bool namespaced;
+  };
+  constexpr Review kReviews[] = {
+      {"", "bindings", "Binding", true},
+      {"authentication.k8s.io", "tokenreviews", "TokenReview", false},
+      {"authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview", false},
+      {"authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", false},
+      {"authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", false},
+      {"authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", true},
+      {"authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview", false}};
+  TypeList types;
+  for (const Review& review : kReviews) {
+    ResourceType type = basic_type(std::string(review.group), "v1", std::string(review.plural),
+                                   std::string(review.kind), review.namespaced);
+    type.verbs = {"create"};
+    type.is_virtual = true;
+    types.push_back(std::make_shared<const ResourceType>(std::move(type)));
+  }
+  return types;
+}
+
 }  // namespace
 
 TypeList access_types() {
   TypeList types = rbac_types();
+  for (auto& type : review_types()) types.push_back(std::move(type));
   for (auto& type : admission_types()) types.push_back(std::move(type));
   return types;
 }

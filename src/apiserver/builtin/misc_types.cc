@@ -252,6 +252,7 @@ void validate_limit_range(const json::Value& object, Causes& causes) {
 TypeList misc_types() {
   ResourceType accounts = basic_type("", "v1", "serviceaccounts", "ServiceAccount", true);
   accounts.short_names = {"sa"};
+  accounts.other_subresources = {"token"};
   accounts.strategy = make_strategy({});
 
   KindRules limit_rules;

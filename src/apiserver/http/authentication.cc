@@ -37,7 +37,8 @@ Result<std::optional<UserInfo>> Authenticator::authenticate(const net::ServerReq
   for (const auto& [known, user] : tokens_) {
     if (equal_in_constant_time(known, token)) return std::optional(with_authenticated_group(user));
   }
-  return Error::make(Reason::Unauthorized, "Unauthorized");
+  BASALT_TRY(UserInfo account, server_.authenticate_token(token));
+  return std::optional(std::move(account));
 }
 
 }  // namespace basalt::apiserver

@@ -129,6 +129,7 @@ Result<ClusterFiles> open_cluster_files(rt::Runtime& runtime, const std::string&
   BASALT_TRY(files.server, keeper.server(files.authority, address));
   BASALT_TRY(files.admin, keeper.admin(files.authority));
   BASALT_TRY(files.admin_token, kept_token(runtime, folder + "/pki/admin.token"));
+  BASALT_TRY(files.service_token_key, kept_token(runtime, folder + "/pki/sa.key"));
   if (auto port = net::read_file(folder + "/port", 64); port.ok()) {
     const auto number = base::parse_uint64(base::trim(*port));
     if (number && *number < 65536) files.port = static_cast<std::uint16_t>(*number);

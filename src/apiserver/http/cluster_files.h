@@ -18,7 +18,8 @@ struct ClusterFiles {
   net::KeyPair server;
   net::KeyPair admin;
   std::string admin_token;
-  std::uint16_t port = 0;  // the port it had last time, 0 if there was none
+  std::string service_token_key;  // signs the tokens of service accounts
+  std::uint16_t port = 0;         // the port it had last time, 0 if there was none
 
   [[nodiscard]] std::string kubeconfig_path() const { return folder + "/kubeconfig"; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apiserver/http/access_check.h"
 #include "apiserver/http/authentication.h"
 #include "apiserver/http/discovery.h"
 #include "apiserver/http/openapi.h"
@@ -38,7 +39,7 @@ class FrontImpl final : public Front {
         log_(std::move(log)),
         server_(server),
         options_(std::move(options)),
-        authenticator_(options_.tokens),
+        authenticator_(options_.tokens, server),
         pump_(runtime, log_, options_.watches) {}
 
   ~FrontImpl() override { stop(); }
@@ -75,11 +76,16 @@ class FrontImpl final : public Front {
     if (!user.ok()) return fail(*responder, user.error());
     if (answer_open_path(request, *responder)) return;
     if (!*user) return fail(*responder, Error::make(Reason::Unauthorized, "Unauthorized"));
-    RequestContext context{std::move(**user), std::string(net::find_header(request.headers, "user-agent")), true};
-    if (answer_document(request, *responder)) return;
+    auto acting = acting_user(server_, request, std::move(**user));
+    if (!acting.ok()) return fail(*responder, acting.error());
+    RequestContext context{std::move(*acting), std::string(net::find_header(request.headers, "user-agent")), true};
     const auto path = parse_api_path(request.path);
     auto query = net::parse_query(request.query);
     if (!query.ok()) return fail(*responder, query.error());
+    if (Done may = check_access(server_, access_of(request, path, *query, context.user)); !may.ok()) {
+      return fail(*responder, may.error());
+    }
+    if (answer_document(request, *responder)) return;
     if (!path) return fail(*responder, no_such_resource());
     if (!path->subresource.empty() && options_.connect && options_.connect(*path, *query, context.user, responder)) {
       return;

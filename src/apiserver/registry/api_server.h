@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apiserver/registry/access.h"
 #include "apiserver/registry/admission.h"
 #include "apiserver/registry/resource_type.h"
 #include "apiserver/store/store.h"
@@ -49,6 +50,8 @@ class ApiServer {
     std::string cluster_ca_pem;  // for the kube-root-ca.crt ConfigMap of each namespace
     std::string service_ip_range = "10.96.0.0/16";
     rt::Duration bookmark_period = std::chrono::seconds(60);
+    bool rbac = false;      // authorize() goes by roles and bindings; without it everybody may do everything
+    std::string token_key;  // signs the tokens of service accounts; without it there are none
   };
   static Result<std::unique_ptr<ApiServer>> open(rt::Runtime& runtime, Logger log, Options options);
   virtual ~ApiServer() = default;
@@ -64,6 +67,11 @@ class ApiServer {
   virtual Result<kube::ListPage> list(const kube::ListRequest& request, const RequestContext& context) = 0;
   virtual Result<std::unique_ptr<WatchSession>> watch(const kube::WatchRequest& request,
                                                       const RequestContext& context) = 0;
+
+  // Whether somebody from outside may; calls of this interface itself are trusted.
+  [[nodiscard]] virtual AccessDecision authorize(const AccessRequest& request) const = 0;
+  // The service account that a token is for. Unauthorized if there is none (any more).
+  [[nodiscard]] virtual Result<UserInfo> authenticate_token(std::string_view token) const = 0;
 
   [[nodiscard]] virtual std::shared_ptr<const TypeTable> types() const = 0;
   // For the controller of CRDs: what is served from now on.

@@ -105,6 +105,7 @@ struct ResourceType {
   bool unconditional_update = true;     // a PUT without a resource version is taken (CRDs: refused)
   bool create_on_update = false;        // a PUT of what is not there makes it (leases)
   bool returns_deleted_object = false;  // a DELETE answers with the object instead of a Status (pods)
+  bool is_virtual = false;              // only created, never stored: an answer to a question
   bool graceful_deletion = false;       // a DELETE waits for the grace period (pods)
   std::string storage_version;          // the version that objects of this group and plural are stored as
   std::shared_ptr<const Strategy> strategy;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/time.h"
+#include "apiserver/access/rbac.h"
 #include "apiserver/crd/crd_types.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/selection.h"
@@ -54,6 +55,11 @@ Done ApiServerImpl::start() {
   BASALT_TRY(const Listing listing, store_->list(crds));
   for (const EntryRef& entry : listing.entries) refresh_crd(std::string(entry->name()));
   if (webhooks_) webhooks_->refresh();
+  if (options_.rbac) {
+    access_ = std::make_unique<RbacAuthorizer>(log_, *this);
+    BASALT_TRY_DONE(create_bootstrap_roles());
+    access_->refresh();
+  }
   BASALT_TRY(controllers_, start_system_controllers(runtime_, log_, *this, options_));
   return Ok{};
 }
@@ -79,6 +85,7 @@ void ApiServerImpl::set_types(std::shared_ptr<const TypeTable> types) {
 void ApiServerImpl::refresh_after_write(const ResourceType& type, const std::string& name) {
   if (type.group == "apiextensions.k8s.io" && type.storage_id() == kCrdStorage) refresh_crd(name);
   if (type.group == "admissionregistration.k8s.io" && webhooks_) webhooks_->refresh();
+  if (type.group == "rbac.authorization.k8s.io" && access_) access_->refresh();
 }
 
 void ApiServerImpl::refresh_crd(const std::string& name) {
@@ -122,6 +129,8 @@ Result<kube::Response> ApiServerImpl::call(const kube::Request& request, const R
   const bool needs_name = request.verb != kube::Verb::DeleteCollection &&
                           (request.verb != kube::Verb::Create || !request.subresource.empty());
   BASALT_TRY_DONE(check_scope(*type, request.ns, request.name, needs_name));
+  if (type->is_virtual) return answer_review(type, request, context);
+  if (request.subresource == "token" && type->plural == "serviceaccounts") return request_token(type, request);
   if (request.subresource == "scale" && type->scale) return scale(type, request, context);
   if (request.subresource == "binding" && type->plural == "pods") return bind(type, request, context);
   if (request.subresource == "eviction" && type->plural == "pods") return evict(type, request, context);

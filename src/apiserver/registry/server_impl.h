@@ -22,6 +22,7 @@ class StrategicSchema;
 namespace basalt::apiserver {
 
 class ManagedFields;
+class RbacAuthorizer;
 class WebhookAdmission;
 using TypeRef = std::shared_ptr<const ResourceType>;
 
@@ -42,6 +43,9 @@ class ApiServerImpl final : public ApiServer {
   Result<kube::ListPage> list(const kube::ListRequest& request, const RequestContext& context) override;
   Result<std::unique_ptr<WatchSession>> watch(const kube::WatchRequest& request,
                                               const RequestContext& context) override;
+
+  [[nodiscard]] AccessDecision authorize(const AccessRequest& request) const override;
+  [[nodiscard]] Result<UserInfo> authenticate_token(std::string_view token) const override;
 
   [[nodiscard]] std::shared_ptr<const TypeTable> types() const override;
   void set_types(std::shared_ptr<const TypeTable> types) override;
@@ -80,6 +84,12 @@ class ApiServerImpl final : public ApiServer {
   Result<kube::Response> bind(const TypeRef& type, const kube::Request& request, const RequestContext& context);
   Result<kube::Response> evict(const TypeRef& type, const kube::Request& request, const RequestContext& context);
 
+  // server_review.cc: questions about access and identity, and tokens.
+  Result<kube::Response> answer_review(const TypeRef& type, const kube::Request& request,
+                                       const RequestContext& context);
+  Result<kube::Response> request_token(const TypeRef& type, const kube::Request& request);
+  Done create_bootstrap_roles();
+
   // Makes the new object from the stored one; called again if somebody else was faster and the request names no
   // version. The change may refuse with an error.
   using Change = std::function<Result<json::Value>(const json::Value& old)>;
@@ -112,6 +122,7 @@ class ApiServerImpl final : public ApiServer {
   std::unique_ptr<Store> store_;
   std::vector<std::shared_ptr<AdmissionHook>> hooks_;  // complete before start()
   std::shared_ptr<WebhookAdmission> webhooks_;
+  std::unique_ptr<RbacAuthorizer> access_;  // null: everybody may do everything
   // The controllers that belong to an API server; made by start().
   std::unique_ptr<SystemControllers> controllers_;
 

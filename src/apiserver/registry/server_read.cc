@@ -92,6 +92,7 @@ Result<kube::Response> ApiServerImpl::get(const TypeRef& type, const kube::Reque
 
 Result<kube::ListPage> ApiServerImpl::list(const kube::ListRequest& request, const RequestContext&) {
   BASALT_TRY(const TypeRef type, resolve(request.resource));
+  if (type->is_virtual) return method_not_allowed(*type, "list");
   if (!type->namespaced && !request.ns.empty()) return no_such_resource();
   if (request.limit < 0) return bad_request("limit: Invalid value: " + std::to_string(request.limit));
   BASALT_TRY(const Selection selection, Selection::parse(*type, request.label_selector, request.field_selector));

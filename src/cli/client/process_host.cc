@@ -59,8 +59,14 @@ class ProcessHost final : public Host {
     overrides.server = flags.master;
     overrides.context = flags.context;
     // `basalt up` in one window, everything else in another: no variable to set.
-    if (!is_configured_elsewhere(flags) && has_file(std::string(kLocalKubeconfig)))
+    if (!is_configured_elsewhere(flags)) {
       overrides.kubeconfig = kLocalKubeconfig;
+      if (!has_file(overrides.kubeconfig)) {
+        return Error::make(Reason::ServiceUnavailable,
+                           "no cluster is configured: 'basalt up' starts one in this folder; else set KUBECONFIG or use "
+                           "--kubeconfig FILE");
+      }
+    }
     return connect(overrides);
   }
 

@@ -158,9 +158,11 @@ class Printer {
   void print_reason() {
     if (e_.reason.empty() && e_.message.empty()) return;
     heading(e_.is_waiting ? "It waits because" : "Because");
-    out_ << "  " << paint(terminal_, Colour::Yellow, e_.reason);
-    if (e_.reason_since) out_ << " (" << age_of(e_.reason_since, now_) << ")";
-    out_ << "\n";
+    if (!e_.reason.empty()) {
+      out_ << "  " << paint(terminal_, Colour::Yellow, e_.reason);
+      if (e_.reason_since) out_ << " (" << age_of(e_.reason_since, now_) << ")";
+      out_ << "\n";
+    }
     if (!e_.message.empty()) out_ << "  " << base::escape_controls(e_.message) << "\n";
   }
 

@@ -36,6 +36,7 @@ class Following {
                                      ? rt::saturating_add(session_.runtime.now(), options_.timeout.value)
                                      : rt::kNever;
     rt::Instant next_logs = session_.runtime.now();
+    std::size_t changes_shown = 0;
     while (!all_ended()) {
       Done looked = look();
       if (!looked.ok()) {
@@ -47,7 +48,10 @@ class Following {
       if (all_ended()) break;  // what the pods wrote comes before the last word
       display_.update(progress());
       if (session_.runtime.now() >= deadline) return give_up();
-      if (session_.runtime.now() < next_logs) continue;
+      // Pods of a job that changed may be about to go, and their logs with them.
+      const std::size_t changes = changes_seen();
+      if (session_.runtime.now() < next_logs && changes == changes_shown) continue;
+      changes_shown = changes;
       next_logs = rt::saturating_add(session_.runtime.now(), kLogsEvery);
       show_logs(false);
     }
@@ -62,6 +66,12 @@ class Following {
  private:
   bool all_ended() const {
     return std::all_of(followers_.begin(), followers_.end(), [](const auto& job) { return job->has_ended(); });
+  }
+
+  std::size_t changes_seen() const {
+    std::size_t sum = 0;
+    for (const auto& follower : followers_) sum += follower->changes();
+    return sum;
   }
 
   // One tick: a single job waits in its watch, so that what happens is seen at once.

@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "api/conditions.h"
 #include "api/gen/batch_job.h"
 #include "api/gen/core_objects.h"
+#include "api/gen/scheduling_podgroup.h"
 
 namespace basalt::cli {
 namespace {
@@ -27,6 +29,7 @@ Done JobFollower::poll(rt::Instant deadline, const rt::StopToken& stop) {
   if (has_ended()) return Ok{};
   BASALT_TRY(const auto change, watch_.next(deadline, stop));
   if (change) {
+    ++changes_;
     if (change->object == nullptr) {
       is_deleted_ = true;
     } else {
@@ -42,8 +45,30 @@ Done JobFollower::poll(rt::Instant deadline, const rt::StopToken& stop) {
     }
     if (has_ended()) ended_ = session_.runtime.now();
   }
-  if (session_.runtime.now() >= next_events_) look_for_events(stop);
+  if (session_.runtime.now() >= next_events_) {
+    look_for_events(stop);
+    look_for_reason(stop);
+  }
   return Ok{};
+}
+
+// The pod group knows why first; the job repeats it after a while.
+void JobFollower::look_for_reason(const rt::StopToken& stop) {
+  if (uid_.empty() || progress_.phase != api::batch::job_phase::kPending) return;
+  using api::scheduling::PodGroup;
+  const auto answer = session_.client.call({.verb = kube::Verb::Get,
+                                            .resource = kube::resource_of<PodGroup>(),
+                                            .ns = key_.ns,
+                                            .name = key_.name + "-" + uid_},
+                                           stop);
+  if (!answer.ok()) return;
+  const auto group = json::from_text<PodGroup>(*answer->body);
+  if (!group.ok()) return;
+  const auto* condition = api::find_condition(
+      group->status.conditions, api::scheduling::pod_group_condition_type::kUnschedulable);
+  if (condition == nullptr || condition->status != "True" || condition->message.empty()) return;
+  progress_.reason = condition->reason;
+  progress_.message = condition->message;
 }
 
 void JobFollower::look_for_events(const rt::StopToken& stop) {

@@ -23,17 +23,20 @@ class JobFollower {
   [[nodiscard]] bool is_deleted() const { return is_deleted_; }
   [[nodiscard]] int exit_code() const { return is_final(progress_.phase) ? exit_code_of(progress_.phase) : kExitJobDeleted; }
   [[nodiscard]] JobProgress progress() const;  // with the time that has passed
+  [[nodiscard]] std::size_t changes() const { return changes_; }  // seen so far
   [[nodiscard]] const api::ObjectKey& key() const { return key_; }
   [[nodiscard]] const std::string& uid() const { return uid_; }
 
  private:
   void look_for_events(const rt::StopToken& stop);
+  void look_for_reason(const rt::StopToken& stop);
 
   Session& session_;
   const api::ObjectKey key_;
   std::string uid_;
   ObjectWatch watch_;
   JobProgress progress_;
+  std::size_t changes_ = 0;
   bool is_deleted_ = false;
   const rt::Instant begun_;
   std::optional<rt::Instant> ended_;

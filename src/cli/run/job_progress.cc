@@ -24,7 +24,7 @@ std::string counts_text(const TaskProgress& task) {
     if (!text.empty()) text += ", ";
     text += std::to_string(count) + " " + base::to_lower_ascii(phase);
   }
-  return text.empty() ? "no pods yet" : text;
+  return text.empty() ? "no pods" : text;
 }
 
 std::string shown_phase(const JobProgress& job) { return job.phase.empty() ? "Submitted" : job.phase; }

@@ -1,9 +1,11 @@
 #include "cli/run/run_commands.h"
 
 #include <ostream>
+#include <set>
 #include <utility>
 
 #include "api/gen/batch_job.h"
+#include "api/gen/scheduling_queue.h"
 #include "base/strings.h"
 #include "cli/cli.h"
 #include "cli/client/objects.h"
@@ -17,6 +19,8 @@ using api::batch::Job;
 
 constexpr rt::Duration kReplaceTimeout = std::chrono::seconds(60);
 constexpr rt::Duration kReplacePoll = std::chrono::milliseconds(200);
+constexpr rt::Duration kQueueTimeout = std::chrono::seconds(10);
+constexpr rt::Duration kQueuePoll = std::chrono::milliseconds(50);
 constexpr std::string_view kFieldManager = "basalt";
 
 struct Submitted {
@@ -34,7 +38,10 @@ class Submission {
   Submission(Session& session, const RunOptions& options) : session_(session), options_(options) {}
 
   Done submit(const Manifest& manifest) {
-    if (manifest.is_job() && options_.replace && !options_.dry_run) BASALT_TRY_DONE(remove_old(manifest));
+    if (manifest.is_job() && options_.replace && !options_.dry_run) {
+      BASALT_TRY_DONE(remove_old(manifest));
+    }
+    if (manifest.is_job() && !options_.dry_run) wait_for_queue(manifest);
     auto created = session_.client.call(request_of(manifest, kube::Verb::Create), session_.stop);
     std::string_view deed = "created";
     if (!created.ok() && created.error().is(Reason::AlreadyExists)) {
@@ -51,6 +58,7 @@ class Submission {
     session_.out << shown_name(manifest, identity) << " " << deed << (options_.dry_run ? " (dry run)" : "") << "\n"
                  << std::flush;
     submitted_.push_back({&manifest, {identity.ns, identity.name}, identity.uid});
+    if (manifest.kind == "Queue") fresh_queues_.insert(identity.name);
     return Ok{};
   }
 
@@ -91,6 +99,18 @@ class Submission {
     return request;
   }
 
+  // A queue of the same file is open as soon as its controller has seen it; admission refuses jobs before.
+  void wait_for_queue(const Manifest& manifest) {
+    const std::string queue(manifest.object.string_at({"spec", "queue"}));
+    if (fresh_queues_.erase(queue) == 0) return;
+    const rt::Instant deadline = rt::saturating_add(session_.runtime.now(), kQueueTimeout);
+    while (session_.runtime.now() < deadline) {
+      const auto found = get_object<api::scheduling::Queue>(session_, {"", queue});
+      if (!found.ok() || !found->object.status.state.empty()) return;  // the server has the last word
+      if (session_.stop.wait_for(session_.runtime, kQueuePoll)) return;
+    }
+  }
+
   Error already_exists(const Manifest& manifest) {
     const api::ObjectKey key{std::string(manifest.object.string_at({"metadata", "namespace"})), manifest.name()};
     std::string phase = "unknown";
@@ -126,6 +146,7 @@ class Submission {
   Session& session_;
   const RunOptions& options_;
   std::vector<Submitted> submitted_;
+  std::set<std::string> fresh_queues_;  // created or changed by this run, not known to be open
 };
 
 int run_from_flags(CommandCall& call) {

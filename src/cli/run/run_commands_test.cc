@@ -82,8 +82,8 @@ TEST(Run, FollowsAJobToItsEnd) {
     EXPECT_EQ(ran.exit, 0) << ran.err;
     EXPECT_EQ(ran.out,
               "job default/hello created\n"
-              "job default/hello Submitted: worker no pods yet\n"
-              "job default/hello Pending: worker no pods yet (NotEnoughResources: short of cpu 1)\n"
+              "job default/hello Submitted: worker no pods\n"
+              "job default/hello Pending: worker no pods (NotEnoughResources: short of cpu 1)\n"
               "job default/hello Running: worker 2 running\n"
               "job default/hello Completed after 3s: worker 2 succeeded\n");
   });
@@ -274,7 +274,7 @@ TEST(JobProgress, DisplayIsRedrawnInPlace) {
     const PlayedController controller(cluster, kGoesWell);
     const Ran ran = run(host, {"-f", "job.yaml"});
     EXPECT_EQ(ran.exit, 0);
-    EXPECT_NE(ran.out.find("default/hello  Submitted  0s\n  worker  0/2  no pods yet\n\x1b[2A\r\x1b[J"),
+    EXPECT_NE(ran.out.find("default/hello  Submitted  0s\n  worker  0/2  no pods\n\x1b[2A\r\x1b[J"),
               std::string::npos)
         << ran.out;
     EXPECT_TRUE(ran.out.ends_with("\x1b[Jjob default/hello Completed after 3s: worker 2 succeeded\n")) << ran.out;

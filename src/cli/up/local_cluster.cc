@@ -101,6 +101,8 @@ Done LocalCluster::start_parts(const rt::StopToken& stop) {
   options.store.durability = to_durability(options_.durability);
   options.store.directory = std::filesystem::path(options_.data_dir) / "store";
   options.cluster_ca_pem = parts.files.authority.certificate_pem;
+  options.rbac = true;
+  options.token_key = parts.files.service_token_key;
   BASALT_TRY(parts.server, apiserver::ApiServer::open(runtime_, log_, std::move(options)));
   if (!options_.api_only) {
     parts.admission = std::make_shared<EmbeddedAdmission>();

@@ -113,9 +113,9 @@ class PlayedFederation {
 
 using Trouble = std::function<void(kube::FaultClient& faults)>;
 
-class Run {
+class FaultRun {
  public:
-  Run(rt::Runtime& runtime, const Workload& workload, const Trouble& trouble, rt::Duration limit)
+  FaultRun(rt::Runtime& runtime, const Workload& workload, const Trouble& trouble, rt::Duration limit)
       : bench_(runtime, false), workload_(workload), limit_(limit), played_(bench_.cluster, workload) {
     if (trouble) trouble(bench_.faults);
     bench_.restart();
@@ -197,7 +197,7 @@ class Run {
 
 Ending simulate(std::uint64_t seed, const Workload& workload, const Trouble& trouble, rt::Duration limit = 60s) {
   Ending ending;
-  rt::run_seeds(seed, 1, [&](rt::SimRuntime& runtime) { ending = Run(runtime, workload, trouble, limit).go(); });
+  rt::run_seeds(seed, 1, [&](rt::SimRuntime& runtime) { ending = FaultRun(runtime, workload, trouble, limit).go(); });
   return ending;
 }
 
@@ -284,7 +284,7 @@ TEST(HyperJobFaults, TheApiIsAwayForAnHour) {
       rt::run_seeds(1, 1, [&](rt::SimRuntime& runtime) {
         std::optional<rt::Thread> thief;
         {
-          Run run(
+          FaultRun run(
               runtime, workload,
               [&](kube::FaultClient& faults) {
                 thief.emplace(runtime, "thief", [&faults, &runtime, after] {

@@ -108,6 +108,7 @@ inline constexpr std::string_view kClaimError = "ClaimError";
 inline constexpr std::string_view kPodCreateFailed = "PodCreateFailed";
 inline constexpr std::string_view kPluginError = "PluginError";
 inline constexpr std::string_view kPodGroupError = "PodGroupError";
+inline constexpr std::string_view kNotAdmittedYet = "is not admitted by the scheduler yet";  // ends a message
 [[nodiscard]] bool is_one(std::string_view reason);
 }  // namespace waiting
 

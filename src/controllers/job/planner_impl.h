@@ -62,8 +62,8 @@ class Planner {
   // What the watch told about deletions is kept while somebody still waits for it.
   void remember(const Decisions& decisions);
 
-  // A targeted restart marks its pods, then writes the status, then deletes. If it came no further than the marks, it is
-  // done again as a whole, and so counted.
+  // A targeted restart marks its pods, then writes the status, then deletes. If it came no further than the marks, it
+  // is done again as a whole, and so counted.
   void resume_interrupted();
 
   bool choose_command();

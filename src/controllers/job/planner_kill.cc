@@ -83,6 +83,8 @@ void Planner::kill_target() {
   if (step_.counts_retry) status.retry_count += 1;
   if (phase_ != Phase::Restarting) enter_phase(status, job_, Phase::Restarting, time_.wall, to_string(action_), cause_);
   write(std::move(status));
+  // Nothing to take away and nothing to write: the pods are then made by a pass that nobody else would ask for.
+  if (!plan_.status) wake(std::chrono::milliseconds(1));
 }
 
 }  // namespace basalt::controllers::job

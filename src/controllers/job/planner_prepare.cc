@@ -196,7 +196,8 @@ void Planner::wait_for_group() {
              base::to_lower_ascii(condition->type) + ", reason: " + condition->message,
          api::event_reasons::kPodGroupPending);
   } else {
-    wait(waiting::kPodGroupPending, "pod group " + pod_group_name(job_) + " is not admitted by the scheduler yet", "");
+    wait(waiting::kPodGroupPending, "pod group " + pod_group_name(job_) + " " + std::string(waiting::kNotAdmittedYet),
+         "");
   }
 }
 

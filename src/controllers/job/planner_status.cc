@@ -40,7 +40,9 @@ void Planner::state_waiting(JobStatus& status) {
   // Why it restarts matters more than that its new group waits.
   if (phase_ == Phase::Restarting && waiting_ && waiting_->reason == waiting::kPodGroupPending) return;
   if (waiting_) {
-    const bool is_new = status.state.reason != waiting_->reason;
+    // "Not admitted yet" is no news; the scheduler's first word about it is.
+    const bool is_new =
+        status.state.reason != waiting_->reason || status.state.message.ends_with(waiting::kNotAdmittedYet);
     if (is_new && !waiting_->event_reason.empty())
       waiting_event_ = PlannedEvent{kube::EventType::Warning, std::string(waiting_->event_reason), waiting_->message};
     status.state.reason = std::string(waiting_->reason);
@@ -61,10 +63,10 @@ void Planner::write(JobStatus status) {
     return;
   }
   // A decision is written at once; counters may gather for a moment, and texts for longer.
-  const bool must = plan_.phase_changes || status.version != job_.status.version || !plan_.deletes.empty() ||
-                    !plan_.marks.empty() ||
-                    (status.state.reason != job_.status.state.reason && !status.state.reason.empty()) ||
-                    status.retry_count != job_.status.retry_count || !command_uid_.empty();
+  const bool must =
+      plan_.phase_changes || status.version != job_.status.version || !plan_.deletes.empty() || !plan_.marks.empty() ||
+      (status.state.reason != job_.status.state.reason && !status.state.reason.empty()) || waiting_event_.has_value() ||
+      status.retry_count != job_.status.retry_count || !command_uid_.empty();
   if (!must) {
     JobStatus same_text = status;
     same_text.state.message = job_.status.state.message;

@@ -30,6 +30,7 @@ ObservedPod pod_of(std::int32_t index, Outcome outcome, std::int32_t version) {
   pod.task = 0;
   pod.index = index;
   pod.version = version;
+  pod.partition = std::to_string(index);
   switch (outcome) {
     case Outcome::Pending:
       break;
@@ -60,7 +61,7 @@ class Paper {
     auto job = json::from_text<Job>(
         R"({"metadata":{"name":"j","namespace":"n","uid":"u"},"spec":{"minAvailable":2,"maxRetry":3,"queue":"q","policies":)" +
         std::string(policies) +
-        R"(,"tasks":[{"name":"t","replicas":2,"template":{"spec":{"containers":[{"name":"c"}]}}}]},
+        R"(,"tasks":[{"name":"t","replicas":2,"partitionPolicy":{"totalPartitions":2,"partitionSize":1},"template":{"spec":{"containers":[{"name":"c"}]}}}]},
            "status":{"minAvailable":2,"running":2,"taskStatusCount":{"t":{"phase":{"Running":2}}},"state":{"phase":")" +
         std::string(to_string(phase)) + R"("}}})");
     EXPECT_TRUE(job.ok());
@@ -78,7 +79,7 @@ class Paper {
                                            .uid = "pod-1-v0",
                                            .index = 1,
                                            .version = 0,
-                                           .partition = "",
+                                           .partition = "1",
                                            .is_marked = false,
                                            .succeeded = outcome == Outcome::GoneWell});
     }
@@ -146,7 +147,8 @@ class Paper {
       const JobPlan next = plan();
       const bool is_idle = !next.status && next.deletes.empty() && next.creates.empty() && next.marks.empty() &&
                            next.marks_last.empty() && !next.create_pod_group && !next.delete_pod_group &&
-                           next.consumed_commands.empty() && next.pod_group_patch.empty();
+                           next.consumed_commands.empty() && next.pod_group_patch.empty() &&
+                           (!next.wake_after || *next.wake_after > 2s);
       if (is_idle && observed_.pods.end() == std::find_if(observed_.pods.begin(), observed_.pods.end(),
                                                           [](const auto& pod) { return pod.is_terminating; }))
         return phases;
@@ -280,11 +282,9 @@ TEST(JobPlanner, PoliciesInEveryPhaseForEveryOutcome) {
     EXPECT_EQ(paper.status().retry_count, step.counts_retry ? 1 : 0) << "once, not twice";
     EXPECT_EQ(paper.status().version, step.kind == Step::Kind::Kill ? 1 : 0);
     if (is_targeted(one.action) || one.action == Action::RestartJob) {
-      // RestartPartition needs partitions: without them nothing happens, and the pod is just made again or stays.
-      if (one.action == Action::RestartPartition) return;
       EXPECT_EQ(paper.phase(), Phase::Running);
       EXPECT_TRUE(paper.created.contains(1));
-      EXPECT_EQ(paper.created.contains(0), one.action != Action::RestartPod);
+      EXPECT_EQ(paper.created.contains(0), one.action == Action::RestartJob || one.action == Action::RestartTask);
     }
   });
   EXPECT_GT(acted, 20);

@@ -38,7 +38,7 @@ TEST(JobPolicies, Scenario38RestartJob) {
   });
 }
 
-TEST(JobPolicies, Scenario39LastRetryFails) {
+TEST(JobPolicies, UsersF_1718_Scenario39LastRetryFails) {
   scenario([](Bench& bench) {
     JobText text = with_policies(kRestartOnFailure);
     text.spec = "  maxRetry: 2\n";
@@ -159,17 +159,18 @@ TEST(JobPolicies, Scenario48UnknownAgainAndAgain) {
   });
 }
 
-TEST(JobPolicies, Scenario49TaskFailedCountsContainerRestarts) {
+TEST(JobPolicies, UsersF_436_Scenario49TaskFailedCountsContainerRestarts) {
   scenario([](Bench& bench) {
     JobText text = with_policies("[{event: TaskFailed, action: TerminateJob}]");
     text.task_more = "    maxRetry: 3\n";
     ASSERT_TRUE(bench.run_job(text.yaml(), 2));
     const auto restarts = [&](const char* pod, int count) {
-      bench.cluster.patch(resources::kPods, "default", pod,
-                          R"({"status":{"phase":"Running","containerStatuses":[{"name":"c","image":"busybox","imageID":"",
+      bench.cluster.patch(
+          resources::kPods, "default", pod,
+          R"({"status":{"phase":"Running","containerStatuses":[{"name":"c","image":"busybox","imageID":"",
                               "ready":true,"restartCount":)" +
-                              std::to_string(count) + R"(,"state":{"running":{}}}]}})",
-                          "status");
+              std::to_string(count) + R"(,"state":{"running":{}}}]}})",
+          "status");
     };
     restarts("j-t-0", 2);
     bench.let_pass(2s);
@@ -179,7 +180,7 @@ TEST(JobPolicies, Scenario49TaskFailedCountsContainerRestarts) {
   });
 }
 
-TEST(JobPolicies, Scenario50RestartPodTouchesOnlyThePod) {
+TEST(JobPolicies, UsersA_5385_Scenario50RestartPodTouchesOnlyThePod) {
   scenario([](Bench& bench) {
     JobText text = with_policies("[{event: PodFailed, action: RestartPod}]", {{"t", 3}});
     text.spec = "  plugins: {svc: []}\n";
@@ -188,9 +189,7 @@ TEST(JobPolicies, Scenario50RestartPodTouchesOnlyThePod) {
     const std::string others = bench.pod_uid("j-t-0") + bench.pod_uid("j-t-2");
     const std::string failed = bench.pod_uid("j-t-1");
     bench.cluster.set_pod_phase("default", "j-t-1", "Failed");
-    ASSERT_TRUE(bench.eventually([&] {
-      return !bench.pod_uid("j-t-1").empty() && bench.pod_uid("j-t-1") != failed;
-    }));
+    ASSERT_TRUE(bench.eventually([&] { return !bench.pod_uid("j-t-1").empty() && bench.pod_uid("j-t-1") != failed; }));
     bench.cluster.set_pod_phase("default", "j-t-1", "Running");
     ASSERT_TRUE(bench.eventually([&] { return bench.phase() == "Running" && bench.count("running") == 3; }));
     EXPECT_EQ(bench.group_uid(), group);
@@ -203,7 +202,7 @@ TEST(JobPolicies, Scenario50RestartPodTouchesOnlyThePod) {
   });
 }
 
-TEST(JobPolicies, Scenario51RestartTask) {
+TEST(JobPolicies, UsersA_1866_Scenario51RestartTask) {
   scenario([](Bench& bench) {
     ASSERT_TRUE(
         bench.run_job(with_policies("[{event: PodEvicted, action: RestartTask}]", {{"t", 2}, {"u", 2}}).yaml(), 4));
@@ -211,9 +210,8 @@ TEST(JobPolicies, Scenario51RestartTask) {
     const std::string t1 = bench.pod_uid("j-t-1");
     const std::string others = bench.pod_uid("j-u-0") + bench.pod_uid("j-u-1");
     bench.cluster.remove(resources::kPods, "default", "j-t-0", 0);
-    ASSERT_TRUE(bench.eventually([&] {
-      return bench.pod_names().size() == 4 && bench.pod_uid("j-t-0") != t0 && bench.pod_uid("j-t-1") != t1;
-    }));
+    ASSERT_TRUE(bench.eventually(
+        [&] { return bench.pod_names().size() == 4 && bench.pod_uid("j-t-0") != t0 && bench.pod_uid("j-t-1") != t1; }));
     bench.set_all("Running");
     EXPECT_TRUE(bench.reaches("Running"));
     bench.let_pass(3s);
@@ -238,8 +236,7 @@ TEST(JobPolicies, RestartPartition) {
 
 TEST(JobPolicies, Scenario53Delay) {
   scenario([](Bench& bench) {
-    ASSERT_TRUE(
-        bench.run_job(with_policies("[{event: PodFailed, action: RestartJob, timeout: 5s}]").yaml(), 2));
+    ASSERT_TRUE(bench.run_job(with_policies("[{event: PodFailed, action: RestartJob, timeout: 5s}]").yaml(), 2));
     bench.cluster.set_pod_phase("default", "j-t-0", "Failed");
     EXPECT_TRUE(bench.eventually([&] { return bench.events("ExecuteAction", "after 5s") == 1; }, 3s));
     bench.let_pass(1s);
@@ -332,7 +329,7 @@ TEST(JobPolicies, Scenario57ScaleDownIsNoEviction) {
 
 // --- commands ---
 
-TEST(JobCommands, Scenario59AbortAndResume) {
+TEST(JobCommands, UsersF_3067_Scenario59AbortAndResume) {
   scenario([](Bench& bench) {
     ASSERT_TRUE(bench.run_job(JobText{.tasks = {{"t", 3}}}.yaml(), 3));
     // F, 3067: any number of rounds; a resume spends nothing.
@@ -394,7 +391,8 @@ TEST(JobCommands, Scenario60TerminalPhasesAbsorb) {
 TEST(JobCommands, Scenario61AndRefusals) {
   scenario([](Bench& bench) {
     ASSERT_TRUE(bench.run_job(JobText{}.yaml(), 2));
-    bench.cluster.apply("apiVersion: bus.volcano.sh/v1alpha1\nkind: Command\nmetadata: {name: lost}\naction: AbortJob\n");
+    bench.cluster.apply(
+        "apiVersion: bus.volcano.sh/v1alpha1\nkind: Command\nmetadata: {name: lost}\naction: AbortJob\n");
     bench.command("AbortJob", "j", "00000000-0000-0000-0000-000000000000");
     bench.command("FlyJob");
     bench.command("RestartTask");
@@ -407,7 +405,7 @@ TEST(JobCommands, Scenario61AndRefusals) {
 }
 
 // S21; A, 2918: abort while the job restarts, and it is not turned into a restart.
-TEST(JobCommands, Users2918AbortInRestarting) {
+TEST(JobCommands, UsersA_2918_AbortInRestarting) {
   for (const auto& [action, phase] : std::vector<std::pair<const char*, const char*>>{
            {"AbortJob", "Aborted"}, {"TerminateJob", "Terminated"}, {"CompleteJob", "Completed"}}) {
     scenario([&, action = action, phase = phase](Bench& bench) {
@@ -432,7 +430,7 @@ TEST(JobCommands, Users2918AbortInRestarting) {
 }
 
 // A, 4743 and 1241: restarts are honoured while the job is still Pending.
-TEST(JobCommands, Users4743RestartWhilePending) {
+TEST(JobCommands, UsersA_4743_RestartWhilePending) {
   scenario([](Bench& bench) {
     bench.cluster.apply(with_policies("[{event: PodFailed, action: RestartPod}]").yaml());
     ASSERT_TRUE(bench.admit());

@@ -11,9 +11,9 @@ void set_replicas(Bench& bench, std::size_t task, int replicas, int min_availabl
   const json::Value job = bench.job();
   json::Value tasks = *job.find_path({"spec", "tasks"});
   tasks.as_array()[task].as_object().set("replicas", replicas);
-  bench.cluster.patch(resources::kJobs, "default", "j",
-                      R"({"spec":{"minAvailable":)" + std::to_string(min_available) + R"(,"tasks":)" + tasks.to_text() +
-                          "}}");
+  bench.cluster.patch(
+      resources::kJobs, "default", "j",
+      R"({"spec":{"minAvailable":)" + std::to_string(min_available) + R"(,"tasks":)" + tasks.to_text() + "}}");
 }
 
 TEST(JobScaling, Scenario62ScaleUp) {
@@ -36,7 +36,7 @@ TEST(JobScaling, Scenario62ScaleUp) {
 }
 
 // M, 1169: scaled to zero the phase stays.
-TEST(JobScaling, Users1169ToZero) {
+TEST(JobScaling, UsersM_1169_ToZero) {
   scenario([](Bench& bench) {
     ASSERT_TRUE(bench.run_job(JobText{}.yaml(), 2));
     set_replicas(bench, 0, 0, 0);
@@ -50,8 +50,8 @@ TEST(JobScaling, Users1169ToZero) {
 
 TEST(JobScaling, Scenario65Dependency) {
   scenario([](Bench& bench) {
-    bench.cluster.apply(JobText{.tasks = {{"worker", 2}, {"master", 1}}, .task_more = "    dependsOn: {name: [master]}\n"}
-                            .yaml());
+    bench.cluster.apply(
+        JobText{.tasks = {{"worker", 2}, {"master", 1}}, .task_more = "    dependsOn: {name: [master]}\n"}.yaml());
     ASSERT_TRUE(bench.admit());
     ASSERT_TRUE(bench.has_pods(1));
     EXPECT_TRUE(bench.eventually([&] { return bench.state("reason") == "DependencyNotReady"; }));
@@ -64,10 +64,10 @@ TEST(JobScaling, Scenario65Dependency) {
 TEST(JobScaling, Scenario66DependencyAny) {
   for (const bool any : {true, false}) {
     scenario([&](Bench& bench) {
-      bench.cluster.apply(JobText{.tasks = {{"w", 1}, {"a", 1}, {"b", 1}},
-                                  .task_more = std::string("    dependsOn: {name: [a, b]") +
-                                               (any ? ", iteration: any}\n" : "}\n")}
-                              .yaml());
+      bench.cluster.apply(
+          JobText{.tasks = {{"w", 1}, {"a", 1}, {"b", 1}},
+                  .task_more = std::string("    dependsOn: {name: [a, b]") + (any ? ", iteration: any}\n" : "}\n")}
+              .yaml());
       ASSERT_TRUE(bench.admit());
       ASSERT_TRUE(bench.has_pods(2));
       bench.cluster.set_pod_phase("default", "j-b-0", "Running");
@@ -116,33 +116,36 @@ TEST(JobRestartOfController, Scenario68NoFailureIsLost) {
   });
 }
 
-TEST(JobIdentity, Scenario69And5973Recreated) {
-  scenario([](Bench& bench) {
-    ASSERT_TRUE(bench.run_job(JobText{}.yaml(), 2));
-    const std::string old = bench.uid(resources::kJobs, "j");
-    bench.cluster.remove(resources::kJobs, "default", "j");
-    bench.cluster.apply(JobText{}.yaml());
-    const std::string uid = bench.uid(resources::kJobs, "j");
-    EXPECT_NE(uid, old);
-    ASSERT_TRUE(bench.admit());
-    ASSERT_TRUE(bench.eventually([&] {
-      std::size_t ours = 0;
-      const auto pods = bench.cluster.list(resources::kPods, "default");
-      for (const json::Value& pod : pods) {
-        ours += pod.find_path({"metadata", "ownerReferences"})->as_array().at(0).string_at({"uid"}) == uid ? 1 : 0;
-      }
-      return ours == 2 && pods.size() == 2;
-    }));
-    bench.set_all("Running");
-    EXPECT_TRUE(bench.reaches("Running"));
-  }, {}, 10);
+TEST(JobIdentity, UsersA_5973_Scenario69Recreated) {
+  scenario(
+      [](Bench& bench) {
+        ASSERT_TRUE(bench.run_job(JobText{}.yaml(), 2));
+        const std::string old = bench.uid(resources::kJobs, "j");
+        bench.cluster.remove(resources::kJobs, "default", "j");
+        bench.cluster.apply(JobText{}.yaml());
+        const std::string uid = bench.uid(resources::kJobs, "j");
+        EXPECT_NE(uid, old);
+        ASSERT_TRUE(bench.admit());
+        ASSERT_TRUE(bench.eventually([&] {
+          std::size_t ours = 0;
+          const auto pods = bench.cluster.list(resources::kPods, "default");
+          for (const json::Value& pod : pods) {
+            ours += pod.find_path({"metadata", "ownerReferences"})->as_array().at(0).string_at({"uid"}) == uid ? 1 : 0;
+          }
+          return ours == 2 && pods.size() == 2;
+        }));
+        bench.set_all("Running");
+        EXPECT_TRUE(bench.reaches("Running"));
+      },
+      {}, 10);
 }
 
 // A, 3296 and 1226: what succeeded is never run again, even if its object is gone.
-TEST(JobCompletedIndexes, Users3296NodeIsRemoved) {
+TEST(JobCompletedIndexes, UsersA_3296_NodeIsRemoved) {
   scenario([](Bench& bench) {
     ASSERT_TRUE(bench.run_job(JobText{.tasks = {{"t", 6}}}.yaml(), 6));
-    for (const char* pod : {"j-t-0", "j-t-1", "j-t-2", "j-t-4"}) bench.cluster.set_pod_phase("default", pod, "Succeeded");
+    for (const char* pod : {"j-t-0", "j-t-1", "j-t-2", "j-t-4"})
+      bench.cluster.set_pod_phase("default", pod, "Succeeded");
     ASSERT_TRUE(bench.eventually([&] { return bench.count("succeeded") == 4; }));
     EXPECT_EQ(bench.job().string_at({"status", "controlledResources", "completed-t"}), "0:0-2,4");
     for (const char* pod : {"j-t-0", "j-t-1", "j-t-4"}) bench.cluster.remove(resources::kPods, "default", pod);
@@ -163,16 +166,18 @@ TEST(JobCompletedIndexes, Users3296NodeIsRemoved) {
 
 // The watch is the only one to tell: the pod succeeds and is collected at once.
 TEST(JobCompletedIndexes, SucceededAndGoneAtOnce) {
-  scenario([](Bench& bench) {
-    ASSERT_TRUE(bench.run_job(JobText{.tasks = {{"t", 2}}}.yaml(), 2));
-    bench.cluster.set_pod_phase("default", "j-t-0", "Succeeded");
-    bench.cluster.remove(resources::kPods, "default", "j-t-0");
-    bench.let_pass(5s);
-    EXPECT_EQ(bench.pod_uid("j-t-0"), "");
-    EXPECT_EQ(bench.count("succeeded"), 1);
-    bench.cluster.set_pod_phase("default", "j-t-1", "Succeeded");
-    EXPECT_TRUE(bench.reaches("Completed"));
-  }, {}, 20);
+  scenario(
+      [](Bench& bench) {
+        ASSERT_TRUE(bench.run_job(JobText{.tasks = {{"t", 2}}}.yaml(), 2));
+        bench.cluster.set_pod_phase("default", "j-t-0", "Succeeded");
+        bench.cluster.remove(resources::kPods, "default", "j-t-0");
+        bench.let_pass(5s);
+        EXPECT_EQ(bench.pod_uid("j-t-0"), "");
+        EXPECT_EQ(bench.count("succeeded"), 1);
+        bench.cluster.set_pod_phase("default", "j-t-1", "Succeeded");
+        EXPECT_TRUE(bench.reaches("Completed"));
+      },
+      {}, 20);
 }
 
 TEST(JobCompletedIndexes, RestartRunsEverythingAgain) {
@@ -187,7 +192,7 @@ TEST(JobCompletedIndexes, RestartRunsEverythingAgain) {
   });
 }
 
-TEST(JobFaults, Scenario72OthersWriteAllTheTime) {
+TEST(JobFaults, UsersA_871_Scenario72OthersWriteAllTheTime) {
   scenario([](Bench& bench) {
     sim::PlayedScheduler scheduler(bench.cluster.runtime(), bench.cluster.client());
     sim::PlayedKubelet kubelet(bench.cluster.runtime(), bench.cluster.client());
@@ -225,67 +230,73 @@ TEST(JobFaults, Scenario73DeletedWhileRunning) {
 }
 
 TEST(JobFaults, Scenario74ManyJobs) {
-  scenario([](Bench& bench) {
-    sim::PlayedScheduler scheduler(bench.cluster.runtime(), bench.cluster.client());
-    sim::PlayedKubelet kubelet(bench.cluster.runtime(), bench.cluster.client());
-    scheduler.start();
-    kubelet.start();
-    for (int i = 0; i < 100; ++i) bench.cluster.apply(JobText{.name = "j" + std::to_string(i)}.yaml());
-    EXPECT_TRUE(bench.cluster.wait_until(
-        [&] {
-          for (const json::Value& job : bench.cluster.list(resources::kJobs, "default")) {
-            if (job.string_at({"status", "state", "phase"}) != "Completed") return false;
-          }
-          return true;
-        },
-        60s));
-    for (const json::Value& job : bench.cluster.list(resources::kJobs, "default")) {
-      std::vector<std::string> phases;
-      for (const json::Value& condition : job.find_path({"status", "conditions"})->as_array())
-        phases.emplace_back(condition.string_at({"status"}));
-      EXPECT_EQ(phases, (std::vector<std::string>{"Pending", "Running", "Completed"}));
-    }
-    kubelet.stop();
-    scheduler.stop();
-  }, {}, 1);
+  scenario(
+      [](Bench& bench) {
+        sim::PlayedScheduler scheduler(bench.cluster.runtime(), bench.cluster.client());
+        sim::PlayedKubelet kubelet(bench.cluster.runtime(), bench.cluster.client());
+        scheduler.start();
+        kubelet.start();
+        for (int i = 0; i < 100; ++i) bench.cluster.apply(JobText{.name = "j" + std::to_string(i)}.yaml());
+        EXPECT_TRUE(bench.cluster.wait_until(
+            [&] {
+              for (const json::Value& job : bench.cluster.list(resources::kJobs, "default")) {
+                if (job.string_at({"status", "state", "phase"}) != "Completed") return false;
+              }
+              return true;
+            },
+            60s));
+        for (const json::Value& job : bench.cluster.list(resources::kJobs, "default")) {
+          std::vector<std::string> phases;
+          for (const json::Value& condition : job.find_path({"status", "conditions"})->as_array())
+            phases.emplace_back(condition.string_at({"status"}));
+          EXPECT_EQ(phases, (std::vector<std::string>{"Pending", "Running", "Completed"}));
+        }
+        kubelet.stop();
+        scheduler.stop();
+      },
+      {}, 1);
 }
 
-TEST(JobPluginsInUse, Scenario85ObjectsGoWithTheJob) {
-  scenario([](Bench& bench) {
-    JobText text;
-    text.spec = "  plugins: {env: [], svc: [], ssh: []}\n";
-    ASSERT_TRUE(bench.run_job(text.yaml(), 2));
-    for (const auto& [resource, name] :
-         std::vector<std::pair<kube::Resource, std::string>>{{resources::kServices, "j"},
-                                                             {resources::kConfigMaps, "j-svc"},
-                                                             {resources::kNetworkPolicies, "j"},
-                                                             {resources::kSecrets, "j-ssh"}})
-      EXPECT_NE(bench.uid(resource, name), "") << name;
-    EXPECT_TRUE(bench.eventually(
-        [&] { return bench.job().string_at({"status", "controlledResources", "plugin-ssh"}) == "ssh"; }));
-    bench.set_all("Succeeded");
-    ASSERT_TRUE(bench.reaches("Completed"));
-    bench.let_pass(2s);
-    EXPECT_EQ(bench.uid(resources::kServices, "j"), "");
-    EXPECT_EQ(bench.uid(resources::kConfigMaps, "j-svc"), "");
-    EXPECT_EQ(bench.uid(resources::kSecrets, "j-ssh"), "");
-    EXPECT_EQ(bench.uid(resources::kNetworkPolicies, "j"), "");
-    EXPECT_EQ(bench.job().to_text().find("plugin-"), std::string::npos);
-    EXPECT_LE(bench.writes(), 14U) << bench.write_log();
-  }, {}, 2);
+TEST(JobPluginsInUse, UsersH_1977_Scenario85ObjectsGoWithTheJob) {
+  scenario(
+      [](Bench& bench) {
+        JobText text;
+        text.spec = "  plugins: {env: [], svc: [], ssh: []}\n";
+        ASSERT_TRUE(bench.run_job(text.yaml(), 2));
+        for (const auto& [resource, name] :
+             std::vector<std::pair<kube::Resource, std::string>>{{resources::kServices, "j"},
+                                                                 {resources::kConfigMaps, "j-svc"},
+                                                                 {resources::kNetworkPolicies, "j"},
+                                                                 {resources::kSecrets, "j-ssh"}})
+          EXPECT_NE(bench.uid(resource, name), "") << name;
+        EXPECT_TRUE(bench.eventually(
+            [&] { return bench.job().string_at({"status", "controlledResources", "plugin-ssh"}) == "ssh"; }));
+        bench.set_all("Succeeded");
+        ASSERT_TRUE(bench.reaches("Completed"));
+        bench.let_pass(2s);
+        EXPECT_EQ(bench.uid(resources::kServices, "j"), "");
+        EXPECT_EQ(bench.uid(resources::kConfigMaps, "j-svc"), "");
+        EXPECT_EQ(bench.uid(resources::kSecrets, "j-ssh"), "");
+        EXPECT_EQ(bench.uid(resources::kNetworkPolicies, "j"), "");
+        EXPECT_EQ(bench.job().to_text().find("plugin-"), std::string::npos);
+        EXPECT_LE(bench.writes(), 14U) << bench.write_log();
+      },
+      {}, 2);
 }
 
 // H, 1894: pods do not wait for ever for an object that somebody deleted.
-TEST(JobPluginsInUse, Users1894ObjectsAreMadeAgain) {
-  scenario([](Bench& bench) {
-    JobText text;
-    text.spec = "  plugins: {svc: []}\n";
-    bench.cluster.apply(text.yaml());
-    ASSERT_TRUE(bench.admit());
-    ASSERT_TRUE(bench.has_pods(2));
-    bench.cluster.remove(resources::kConfigMaps, "default", "j-svc");
-    EXPECT_TRUE(bench.eventually([&] { return !bench.uid(resources::kConfigMaps, "j-svc").empty(); }, 200s));
-  }, {}, 1);
+TEST(JobPluginsInUse, UsersH_1894_ObjectsAreMadeAgain) {
+  scenario(
+      [](Bench& bench) {
+        JobText text;
+        text.spec = "  plugins: {svc: []}\n";
+        bench.cluster.apply(text.yaml());
+        ASSERT_TRUE(bench.admit());
+        ASSERT_TRUE(bench.has_pods(2));
+        bench.cluster.remove(resources::kConfigMaps, "default", "j-svc");
+        EXPECT_TRUE(bench.eventually([&] { return !bench.uid(resources::kConfigMaps, "j-svc").empty(); }, 200s));
+      },
+      {}, 1);
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ ControllerManager::ControllerManager(rt::Runtime& runtime, kube::Client& client,
   context_ =
       std::make_unique<ControllerContext>(ControllerContext{runtime_, client_, log_, *events_, metrics_, *informers_});
   for (const RegisteredController& registered : registered_controllers()) {
+    if (registered.only_if_named && !is_named(options_.controllers, registered.name)) continue;
     if (is_selected(options_.controllers, registered.name))
       controllers_.push_back(registered.make(*context_, options_));
   }

@@ -83,4 +83,11 @@ bool is_selected(const std::vector<std::string>& list, std::string_view controll
   return has_star;
 }
 
+bool is_named(const std::vector<std::string>& list, std::string_view controller) {
+  for (const std::string_view entry : list) {
+    if (entry == controller || (entry.starts_with("+") && entry.substr(1) == controller)) return true;
+  }
+  return false;
+}
+
 }  // namespace basalt::controllers

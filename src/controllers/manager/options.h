@@ -53,5 +53,7 @@ struct ManagerOptions {
 [[nodiscard]] Done validate(const ManagerOptions& options);
 // Whether the list selects this controller: the first entry that names it decides, "*" if none does.
 [[nodiscard]] bool is_selected(const std::vector<std::string>& list, std::string_view controller);
+// Whether an entry selects it by its name.
+[[nodiscard]] bool is_named(const std::vector<std::string>& list, std::string_view controller);
 
 }  // namespace basalt::controllers

@@ -57,5 +57,12 @@ TEST(ManagerOptions, FeatureGates) {
   EXPECT_FALSE(set_feature_gates(gates, "PriorityClass").ok());
 }
 
+TEST(ManagerOptions, SomeControllersMustBeNamed) {
+  EXPECT_FALSE(is_named({"*"}, "hyperjob-controller"));
+  EXPECT_FALSE(is_named({"*", "-hyperjob-controller"}, "hyperjob-controller"));
+  EXPECT_TRUE(is_named({"*", "+hyperjob-controller"}, "hyperjob-controller"));
+  EXPECT_TRUE(is_named({"hyperjob-controller"}, "hyperjob-controller"));
+}
+
 }  // namespace
 }  // namespace basalt::controllers

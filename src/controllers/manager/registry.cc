@@ -3,6 +3,7 @@
 #include <array>
 
 #include "controllers/gc/gc_controller.h"
+#include "controllers/hyperjob/hyper_job_controller.h"
 #include "controllers/job/job_controller.h"
 #include "controllers/podgroup/pod_group_controller.h"
 #include "controllers/queue/queue_controller.h"
@@ -47,12 +48,20 @@ std::unique_ptr<Controller> make_sharding(ControllerContext& context, const Mana
   return sharding::make_sharding_controller(context, options.sharding);
 }
 
+std::unique_ptr<Controller> make_hyper_job(ControllerContext& context, const ManagerOptions& options) {
+  hyperjob::HyperJobControllerOptions own;
+  own.workers = options.workers_job;
+  return hyperjob::make_hyper_job_controller(context, own);
+}
+
 constexpr std::array kControllers = {
     RegisteredController{"queue-controller", &make_queue},
     RegisteredController{"pg-controller", &make_pod_group},
     RegisteredController{"gc-controller", &make_gc},
     RegisteredController{"job-controller", &make_job},
     RegisteredController{"sharding-controller", &make_sharding},
+    // It lives on a Karmada control plane: elsewhere its kinds are not served, and its caches would never fill.
+    RegisteredController{"hyperjob-controller", &make_hyper_job, true},
 };
 
 }  // namespace

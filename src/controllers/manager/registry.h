@@ -13,6 +13,7 @@ namespace basalt::controllers {
 struct RegisteredController {
   std::string_view name;  // as --controllers knows it
   std::unique_ptr<Controller> (*make)(ControllerContext& context, const ManagerOptions& options);
+  bool only_if_named = false;  // "*" does not mean it
 };
 
 [[nodiscard]] std::span<const RegisteredController> registered_controllers();

@@ -274,12 +274,10 @@ bool Assignment::is_consistent() const {
         !state.members.less(state.members.worst(), state.waiting.best()))
       return false;
     bool good = true;
-    state.members.for_each([&](const OrderKey& key) {
-      good = good && nodes_[key.node].level == level && key == key_of(key.node, level);
-    });
-    state.waiting.for_each([&](const OrderKey& key) {
-      good = good && nodes_[key.node].level > level && key == key_of(key.node, level);
-    });
+    state.members.for_each(
+        [&](const OrderKey& key) { good = good && nodes_[key.node].level == level && key == key_of(key.node, level); });
+    state.waiting.for_each(
+        [&](const OrderKey& key) { good = good && nodes_[key.node].level > level && key == key_of(key.node, level); });
     if (!good) return false;
     sizes[static_cast<std::size_t>(levels_[level].shard)] += state.members.size();
   }

@@ -99,8 +99,8 @@ class Assignment {
   std::vector<Level> levels_;
   std::vector<LevelState> state_;
   bool has_fill_ = false;
-  std::vector<Node> nodes_;      // by id
-  std::vector<double> scores_;   // by id * levels
+  std::vector<Node> nodes_;         // by id
+  std::vector<double> scores_;      // by id * levels
   std::vector<std::size_t> sizes_;  // by shard
   std::size_t placed_ = 0;
   std::vector<NodeId> moved_;

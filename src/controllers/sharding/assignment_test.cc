@@ -105,7 +105,7 @@ TEST(Assignment, AmongEqualsTheIncumbentStays) {
 TEST(Assignment, AFillLevelMeetsTheMinimumWithWhatIsLeft) {
   Pair pair({{0, false, 10}, {1, false, kUnlimited}, {0, true, 3}}, 2, 6);
   pair.place(0, {1, kRefused, 0}, kNoShard);
-  pair.place(1, {kRefused, 1, 0}, kNoShard);          // another scheduler's: not taken
+  pair.place(1, {kRefused, 1, 0}, kNoShard);  // another scheduler's: not taken
   pair.place(2, {kRefused, kRefused, -30}, kNoShard);
   pair.place(3, {kRefused, kRefused, -10}, kNoShard);
   pair.place(4, {kRefused, kRefused, -20}, kNoShard);
@@ -122,8 +122,8 @@ TEST(Assignment, IncrementalEqualsFullAfterEveryStepOfRandomHistories) {
     const std::size_t shards = 1 + runtime.random_below(5);
     std::vector<Level> levels;
     for (std::size_t i = 0; i < shards; ++i)
-      levels.push_back({static_cast<ShardIndex>(i), false, runtime.random_below(3) == 0 ? kUnlimited
-                                                                                        : runtime.random_below(15)});
+      levels.push_back(
+          {static_cast<ShardIndex>(i), false, runtime.random_below(3) == 0 ? kUnlimited : runtime.random_below(15)});
     // As the configuration makes them: what a shard is filled up to is not above its limit.
     std::map<std::size_t, std::size_t> fill_of;  // level of the shard, its fill level
     for (std::size_t i = 0; i < shards; ++i) {

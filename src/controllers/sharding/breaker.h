@@ -14,8 +14,8 @@ class CircuitBreaker {
  public:
   enum class State : std::uint8_t { Closed, HalfOpen, Open };
   static constexpr rt::Duration kWindow = std::chrono::seconds(30);
-  static constexpr std::size_t kWritesMin = 10;   // in the window, before anything is concluded
-  static constexpr double kFailuresShare = 0.5;   // of them
+  static constexpr std::size_t kWritesMin = 10;  // in the window, before anything is concluded
+  static constexpr double kFailuresShare = 0.5;  // of them
   static constexpr rt::Duration kPauseMin = std::chrono::seconds(5);
   static constexpr rt::Duration kPauseMax = std::chrono::seconds(60);
   static constexpr std::size_t kRememberedMax = 1000;

@@ -20,7 +20,6 @@ bool is_metric_used(const Catalog& catalog, std::size_t place) {
   return place < kHalf ? place < catalog.annotations.size() : place - kHalf < catalog.metric_labels.size();
 }
 
-
 }  // namespace
 
 ClusterState::ClusterState(Catalog catalog)
@@ -234,8 +233,8 @@ void ClusterState::put_node(const NodeReading& reading) {
       if (!is_metric_used(catalog_, i)) continue;
       const double before = metrics_[i][id];
       const double after = reading.metrics[i];
-      is_metric_changed = is_metric_changed || (std::isnan(before) != std::isnan(after)) ||
-                          (!std::isnan(after) && before != after);
+      is_metric_changed =
+          is_metric_changed || (std::isnan(before) != std::isnan(after)) || (!std::isnan(after) && before != after);
       metrics_[i][id] = after;
     }
     if (!node.is_present) ++present_;
@@ -432,8 +431,8 @@ std::optional<std::size_t> ClusterState::audit_step(std::size_t slots) {
 
 std::size_t ClusterState::memory_bytes() const {
   rt::MutexLock lock(mutex_);
-  std::size_t bytes = pods_.memory_bytes() + nodes_.capacity() * sizeof(Node) +
-                      index_.size() * 24 + index_.bucket_count() * sizeof(void*);
+  std::size_t bytes = pods_.memory_bytes() + nodes_.capacity() * sizeof(Node) + index_.size() * 24 +
+                      index_.bucket_count() * sizeof(void*);
   for (const Node& node : nodes_) bytes += node.name.capacity() > 15 ? node.name.capacity() + 17 : 0;
   bytes += (dirty_.capacity() + touched_.capacity() + free_.capacity()) * sizeof(NodeId);
   for (const auto& column : extra_used_) bytes += 2 * column.capacity() * sizeof(std::int64_t);

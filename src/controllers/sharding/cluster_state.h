@@ -27,8 +27,8 @@ struct NodeUpdate {
 };
 
 // Every node with the requests of its pods, kept exact by adding and taking away what each pod event changes. Feeds
-// write it, one thread takes the changes out. A node that changed is remembered once, however often it changed; an event
-// that changes no policy's view of a node (no bucket, no label) is over here. Self-locking; locks are short.
+// write it, one thread takes the changes out. A node that changed is remembered once, however often it changed; an
+// event that changes no policy's view of a node (no bucket, no label) is over here. Self-locking; locks are short.
 //
 // Pods may name nodes that are not there (yet): these have an entry, too, but no facts.
 class ClusterState final : public NodeNames {

@@ -115,9 +115,9 @@ void synthesize(SchedulerEntry& entry, const Legacy& legacy) {
   const bool has_limit = std::any_of(entry.policies.begin(), entry.policies.end(),
                                      [](const PolicyEntry& policy) { return policy.name == "node-limit"; });
   if (!has_limit && (legacy.nodes_min > 0 || legacy.nodes_max > 0)) {
-    entry.policies.push_back({"node-limit", 1,
-                              json::Object{{"minNodes", json::Value(legacy.nodes_min)},
-                                           {"maxNodes", json::Value(legacy.nodes_max)}}});
+    entry.policies.push_back(
+        {"node-limit", 1,
+         json::Object{{"minNodes", json::Value(legacy.nodes_min)}, {"maxNodes", json::Value(legacy.nodes_max)}}});
   }
 }
 
@@ -217,8 +217,8 @@ Done compile(Configuration& configuration, int slack, RequestModel model, Utiliz
     for (const std::string& name : names) {
       const auto rest = base::strip_prefix(name, rule.name + "-");
       if (rest && base::parse_uint64(*rest))
-        return problem(std::string(list_name), base::quote(name) + " is also the name of a partition of " +
-                                                   base::quote(rule.name));
+        return problem(std::string(list_name),
+                       base::quote(name) + " is also the name of a partition of " + base::quote(rule.name));
     }
   }
   configuration.rules = std::move(rules);
@@ -326,10 +326,9 @@ Result<Configuration> read_document(std::string_view text) {
   if (!divisor.empty() && divisor != "capacity" && divisor != "allocatable")
     return problem("utilizationBase", "must be capacity or allocatable, not " + base::quote(divisor));
   BASALT_TRY_DONE(fields.finish());
-  BASALT_TRY_DONE(compile(configuration, bucket_of(hysteresis),
-                          model == "effective" ? RequestModel::Effective : RequestModel::Containers,
-                          divisor == "allocatable" ? UtilizationBase::Allocatable : UtilizationBase::Capacity,
-                          "schedulerConfigs"));
+  BASALT_TRY_DONE(compile(
+      configuration, bucket_of(hysteresis), model == "effective" ? RequestModel::Effective : RequestModel::Containers,
+      divisor == "allocatable" ? UtilizationBase::Allocatable : UtilizationBase::Capacity, "schedulerConfigs"));
   return configuration;
 }
 
@@ -342,8 +341,8 @@ Result<Configuration> read_scheduler_flags(std::span<const std::string> entries)
   }
   if (configuration.schedulers.empty() || configuration.schedulers.size() > kSchedulersMax)
     return Error::invalid_input("--scheduler-configs: must have between 1 and 100 entries");
-  BASALT_TRY_DONE(compile(configuration, 0, RequestModel::Containers, UtilizationBase::Capacity,
-                          "--scheduler-configs"));
+  BASALT_TRY_DONE(
+      compile(configuration, 0, RequestModel::Containers, UtilizationBase::Capacity, "--scheduler-configs"));
   return configuration;
 }
 

@@ -36,7 +36,7 @@ struct Catalog {
 struct NodeFacts {
   double cpu = 0;
   double memory = 0;
-  std::array<double, kExtraMax> shares{};    // by Catalog::resources; negative if the node has none of it
+  std::array<double, kExtraMax> shares{};     // by Catalog::resources; negative if the node has none of it
   std::array<double, kMetricsMax> metrics{};  // annotations, then labels; NaN if absent or no number
   std::uint32_t label_bits = 0;
   std::uint32_t pods = 0;

@@ -112,7 +112,8 @@ class ClusterFeeds::Feed final : private kube::ReflectorSink {
   }
   void complain(const Error& error) {
     if (undecodable_.fetch_add(1) == 0)
-      log_.warn("an object cannot be read and does not count", {{"resource", options_.resource.to_string()}, {"error", error}});
+      log_.warn("an object cannot be read and does not count",
+                {{"resource", options_.resource.to_string()}, {"error", error}});
   }
 
   // Fixed after construction.

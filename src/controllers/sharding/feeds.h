@@ -12,9 +12,9 @@
 namespace basalt::controllers::sharding {
 
 // Keeps a ClusterState equal to the cluster: one watch of nodes, one of pods, each on a thread of its own. Not the
-// shared caches, because these keep a kilobyte of every pod: here a pod costs 30 to 60 bytes and a node about 200, so that
-// ten million pods on a million nodes fit in one process. The pods' watch asks the server for bound pods that have not
-// ended, so that everything else costs nothing.
+// shared caches, because these keep a kilobyte of every pod: here a pod costs 30 to 60 bytes and a node about 200, so
+// that ten million pods on a million nodes fit in one process. The pods' watch asks the server for bound pods that have
+// not ended, so that everything else costs nothing.
 class ClusterFeeds {
  public:
   ClusterFeeds(rt::Runtime& runtime, kube::Client& client, const Logger& log, kube::Metrics* metrics,

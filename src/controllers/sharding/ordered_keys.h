@@ -42,8 +42,8 @@ class OrderedKeys {
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] bool less(const OrderKey& a, const OrderKey& b) const;
-  void insert(const OrderKey& key);  // it is not in the set
-  void erase(const OrderKey& key);   // it is in the set
+  void insert(const OrderKey& key);             // it is not in the set
+  void erase(const OrderKey& key);              // it is in the set
   [[nodiscard]] const OrderKey& best() const;   // not empty
   [[nodiscard]] const OrderKey& worst() const;  // not empty
   // Replaces everything; `sorted` is in order.
@@ -64,7 +64,7 @@ class OrderedKeys {
   [[nodiscard]] std::size_t block_of(const OrderKey& key) const;
 
   const NodeNames* names_;
-  std::vector<Block> blocks_;    // none is empty
+  std::vector<Block> blocks_;     // none is empty
   std::vector<OrderKey> firsts_;  // of each block
   std::size_t size_ = 0;
 };

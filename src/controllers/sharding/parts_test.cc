@@ -184,9 +184,9 @@ TEST(Configuration, ErrorsNameThePlaceAndTheRemedy) {
   EXPECT_NE(message("schedulerConfigs: [{name: a, polices: []}]").find("policies"), std::string::npos);
   EXPECT_NE(message("schedulerConfigs: [{name: a, minNodes: 2}]").find("schedulerConfigs[0].maxNodes"),
             std::string::npos);
-  EXPECT_NE(message("schedulerConfigs: [{name: a, policies: [{name: warmup, arguments: {maxNodes: 2}}]}]")
-                .find("node-limit"),
-            std::string::npos);
+  EXPECT_NE(
+      message("schedulerConfigs: [{name: a, policies: [{name: warmup, arguments: {maxNodes: 2}}]}]").find("node-limit"),
+      std::string::npos);
   EXPECT_NE(message("schedulerConfigs: [{name: a, partitions: 3, policies: [{name: warmup}]}, {name: a-1, policies: "
                     "[{name: warmup}]}]")
                 .find("partition"),

@@ -56,7 +56,9 @@ class PodTable {
   // A stretch of the table, for an audit that does not hold up everybody: entries of slots [begin, end).
   void visit_slots(std::size_t begin, std::size_t end, const std::function<void(const Entry&)>& visit) const;
   [[nodiscard]] std::size_t slots() const { return slots_.size(); }
-  [[nodiscard]] std::size_t slot_of(const Entry& entry) const { return static_cast<std::size_t>(&entry - slots_.data()); }
+  [[nodiscard]] std::size_t slot_of(const Entry& entry) const {
+    return static_cast<std::size_t>(&entry - slots_.data());
+  }
   // Grows when the slots were moved.
   [[nodiscard]] std::uint64_t layout() const { return layout_; }
   [[nodiscard]] std::size_t memory_bytes() const;

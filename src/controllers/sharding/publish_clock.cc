@@ -16,15 +16,11 @@ void PublishClock::set_period(rt::Instant now, rt::Duration period, double rando
   plan_period(now, random_unit);
 }
 
-void PublishClock::trigger(rt::Instant now) {
-  trigger_at_ = std::min(trigger_at_, rt::saturating_add(now, kDebounce));
-}
+void PublishClock::trigger(rt::Instant now) { trigger_at_ = std::min(trigger_at_, rt::saturating_add(now, kDebounce)); }
 
 void PublishClock::request_sync(rt::Instant when) { sync_at_ = std::min(sync_at_, when); }
 
-rt::Instant PublishClock::next() const {
-  return std::max(not_before_, std::min({trigger_at_, retry_at_, sync_at_}));
-}
+rt::Instant PublishClock::next() const { return std::max(not_before_, std::min({trigger_at_, retry_at_, sync_at_})); }
 
 PublishClock::Due PublishClock::due(rt::Instant now) const {
   if (now < next()) return Due::Nothing;
@@ -49,7 +45,8 @@ void PublishClock::done(rt::Instant now, const Outcome& outcome) {
   for (std::uint32_t i = 0; i < failures_ && pause < kRetryMax; ++i) pause *= 2;
   pause = std::min(pause, kRetryMax);
   if (failures_ < 1000) ++failures_;
-  retry_at_ = rt::saturating_add(now, std::chrono::duration_cast<rt::Duration>(pause * (0.5 + outcome.random_unit / 2)));
+  retry_at_ =
+      rt::saturating_add(now, std::chrono::duration_cast<rt::Duration>(pause * (0.5 + outcome.random_unit / 2)));
 }
 
 }  // namespace basalt::controllers::sharding

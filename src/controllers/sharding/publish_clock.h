@@ -6,10 +6,10 @@
 
 namespace basalt::controllers::sharding {
 
-// When NodeShards are written: soon after something urgent (the first trigger starts a short wait in which others join),
-// regularly, and again after a failure with growing pauses; never sooner than a pause after the last time. A pause after
-// a failure holds back only the repetition, not new triggers: one object that cannot be written must not delay all
-// others. Pure; times and random numbers come from the caller.
+// When NodeShards are written: soon after something urgent (the first trigger starts a short wait in which others
+// join), regularly, and again after a failure with growing pauses; never sooner than a pause after the last time. A
+// pause after a failure holds back only the repetition, not new triggers: one object that cannot be written must not
+// delay all others. Pure; times and random numbers come from the caller.
 class PublishClock {
  public:
   static constexpr rt::Duration kDebounce = std::chrono::milliseconds(200);
@@ -32,10 +32,10 @@ class PublishClock {
   struct Outcome {
     bool is_sync = false;
     bool is_complete = true;
-    bool wrote = false;           // only then the pause after it counts, and after failures
-    rt::Duration interval{};      // wanted until the next time, for the sake of those who watch
-    rt::Instant not_before{};     // the server's wish, or the breaker's
-    double random_unit = 0;       // in [0, 1)
+    bool wrote = false;        // only then the pause after it counts, and after failures
+    rt::Duration interval{};   // wanted until the next time, for the sake of those who watch
+    rt::Instant not_before{};  // the server's wish, or the breaker's
+    double random_unit = 0;    // in [0, 1)
   };
   void done(rt::Instant now, const Outcome& outcome);
   [[nodiscard]] rt::Duration period() const { return period_; }

@@ -1,6 +1,7 @@
 #include "controllers/sharding/shard_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/strings.h"
 #include "controllers/sharding/configuration.h"
@@ -154,8 +155,7 @@ bool ShardPlan::absorb(std::size_t count, std::int64_t unix_seconds) {
 
 void ShardPlan::look_again(std::int64_t unix_seconds) {
   updates_.clear();
-  while (absorb(4096, unix_seconds)) {
-  }
+  while (absorb(4096, unix_seconds)) {}
   updates_.clear();
   state_.take_all(updates_);
   for (const NodeUpdate& update : updates_) {
@@ -187,9 +187,12 @@ void ShardPlan::list_whole(std::size_t shard, const StoredShards& stored, std::s
     if (const auto place = stored.find(object); place != stored.end()) listed = place->second->spec.nodes_desired;
     std::sort(listed.begin(), listed.end());
     const std::size_t all = names.size();
-    std::stable_partition(names.begin(), names.end(), [&](const std::string& name) {
-      return std::binary_search(listed.begin(), listed.end(), name);
-    });
+    std::vector<std::string> kept;
+    std::vector<std::string> others;
+    for (std::string& name : names)
+      (std::binary_search(listed.begin(), listed.end(), name) ? kept : others).push_back(std::move(name));
+    kept.insert(kept.end(), std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
+    names = std::move(kept);
     std::size_t bytes = 0;
     std::size_t fit = 0;
     while (fit < names.size() && bytes + names[fit].size() + 3 <= room) bytes += names[fit++].size() + 3;
@@ -208,7 +211,8 @@ void ShardPlan::list_shard(std::size_t shard, const StoredShards& stored, std::s
   std::vector<std::string> names;
   state_.names_of(moved_, names);
   if (rule.partitions == 1) return list_whole(shard, stored, object_bytes_max, std::move(names), lists);
-  if (rule.partitions == kPartitionsAuto) parts_[shard] = parts_needed(names_bytes(names), object_bytes_max, parts_[shard]);
+  if (rule.partitions == kPartitionsAuto)
+    parts_[shard] = parts_needed(names_bytes(names), object_bytes_max, parts_[shard]);
   const Seats seats = seats_of(*rules_, stored);
   std::vector<PartMember> members;
   members.reserve(names.size());

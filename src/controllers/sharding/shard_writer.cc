@@ -98,7 +98,7 @@ struct ShardWriter::Pending {
 
 ShardWriter::ShardWriter(rt::Runtime& runtime, kube::Client& client, Logger log, kube::Metrics& metrics,
                          kube::Informer<NodeShard>& shards)
-    : runtime_(runtime), client_(client), log_(std::move(log)), metrics_(metrics), shards_(shards) {
+    : runtime_(runtime), client_(client), log_(std::move(log)), shards_(shards) {
   writes_counter_ = metrics.counter("volcano_sharding_writes_total", "Writes of NodeShards that succeeded.");
   failures_counter_ = metrics.counter("volcano_sharding_write_failures_total", "Writes of NodeShards that failed.");
   conflicts_counter_ =
@@ -308,8 +308,8 @@ PublishResult ShardWriter::publish(const PublishRequest& request, const rt::Stop
     if (pending.empty()) break;
     if (allowance == 0) {
       outcome.is_complete = false;
-      outcome.error = Error::make(Reason::ServiceUnavailable,
-                                  "writes of NodeShards pause because most of the last ones failed");
+      outcome.error =
+          Error::make(Reason::ServiceUnavailable, "writes of NodeShards pause because most of the last ones failed");
       break;
     }
     if (pending.size() > allowance) pending.resize(allowance);
@@ -326,7 +326,8 @@ PublishResult ShardWriter::publish(const PublishRequest& request, const rt::Stop
   const View view = stored();
   for (const DesiredShard& desired : request.desired) {
     const auto place = view.find(desired.name);
-    if (place != view.end() && !uncertain_.contains(desired.name) && place->second->spec.nodes_desired == desired.nodes) {
+    if (place != view.end() && !uncertain_.contains(desired.name) &&
+        place->second->spec.nodes_desired == desired.nodes) {
       outcome.settled.insert(desired.name);
       remember_written(desired.name, desired.nodes);
     } else {
@@ -402,8 +403,9 @@ void ShardWriter::write_statuses(const std::set<std::string, std::less<>>& names
       }
     }
     writer.key("lastUpdateTime");
-    writer.string(api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(runtime_.wall_now()))
-                      .to_string());
+    writer.string(
+        api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(runtime_.wall_now()))
+            .to_string());
     writer.end_object();
     writer.end_object();
     kube::Request request;

@@ -27,10 +27,9 @@ struct DesiredShard {
 };
 
 struct PublishRequest {
-  std::vector<DesiredShard> desired;  // those that may differ from what is stored
+  std::vector<DesiredShard> desired;              // those that may differ from what is stored
   std::set<std::string, std::less<>> configured;  // all objects that are to exist; `desired` is among them
-  bool delete_others = false;  // objects that are not configured go
-  bool write_status = true;
+  bool delete_others = false;                     // objects that are not configured go
 };
 
 struct PublishResult {
@@ -87,7 +86,6 @@ class ShardWriter {
   rt::Runtime& runtime_;
   kube::Client& client_;
   const Logger log_;
-  kube::Metrics& metrics_;
   kube::Informer<NodeShard>& shards_;
   kube::Counter writes_counter_, failures_counter_, conflicts_counter_;
 

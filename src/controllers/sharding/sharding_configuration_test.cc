@@ -60,7 +60,12 @@ TEST(OnlineConfiguration, ABrokenOneChangesNothingAndIsSaid) {
     const std::uint64_t writes = f.writes();
     double errors = 0;
     for (const char* broken : {
-             "{bad yaml{{", "", "schedulerConfigs: []", "null", "- a", "schedulerConfigs: [{name: a, policies: [{name: nosuch}]}]",
+             "{bad yaml{{",
+             "",
+             "schedulerConfigs: []",
+             "null",
+             "- a",
+             "schedulerConfigs: [{name: a, policies: [{name: nosuch}]}]",
              "schedulerConfigs: [{name: a, policies: [{name: warmup}]}, {name: a, policies: [{name: warmup}]}]",
              "schedulerConfigs: [{name: a, policies: [{name: warmup, arguments: {minNodes: 1}}]}]",
              "schedulerConfigs: [{name: a, policies: [{name: warmup, weight: -1}]}]",
@@ -99,8 +104,9 @@ TEST(OnlineConfiguration, AnEmptyOneAtTheStartDeletesNothing) {
   for (const char* broken : {"", "schedulerConfigs: []", "{bad yaml{{"}) {
     with_sharding(kSeeds, [&](ShardingFixture& f) {
       f.nodes("n", 2);
-      f.cluster.apply("{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: special}, spec: "
-                      "{nodesDesired: [elsewhere]}}");
+      f.cluster.apply(
+          "{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: special}, spec: "
+          "{nodesDesired: [elsewhere]}}");
       f.configure(broken);
       f.start();
       f.rest(minutes(3));
@@ -116,8 +122,9 @@ TEST(OnlineConfiguration, AnEmptyOneAtTheStartDeletesNothing) {
 TEST(OnlineConfiguration, NodesOfAForeignShardAreNotTakenWhileItMayNotBeDeleted) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.nodes("n", 2);
-    f.cluster.apply("{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: special}, spec: "
-                    "{nodesDesired: [n0]}}");
+    f.cluster.apply(
+        "{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: special}, spec: "
+        "{nodesDesired: [n0]}}");
     f.configure("");
     f.start();
     f.rest(minutes(2));
@@ -216,7 +223,8 @@ TEST(OnlineConfiguration, WhatAPolicyNeedsIsReadFromThenOn) {
     f.configure(kUsualDocument);
     f.node("cpu", "", "8", "");
     f.cluster.apply(
-        "{apiVersion: v1, kind: Node, metadata: {name: gpu, annotations: {example.com/heat: \"0.9\"}}, status: {capacity: "
+        "{apiVersion: v1, kind: Node, metadata: {name: gpu, annotations: {example.com/heat: \"0.9\"}}, status: "
+        "{capacity: "
         "{cpu: \"8\", memory: 32Gi, nvidia.com/gpu: \"8\"}}}");
     f.cluster.apply(
         "{apiVersion: v1, kind: Pod, metadata: {name: g}, spec: {nodeName: gpu, containers: [{name: c, image: i, "

@@ -27,7 +27,7 @@ using api::shard::NodeShard;
 
 constexpr std::string_view kTooLarge = "NodeShardTooLarge";
 constexpr std::string_view kTooFew = "TooFewNodes";
-constexpr std::size_t kVisitsMax = 4096;  // of nodes, before sync work is looked at again
+constexpr std::size_t kVisitsMax = 4096;                        // of nodes, before sync work is looked at again
 constexpr rt::Duration kPoll = std::chrono::milliseconds(100);  // while caches are being filled
 constexpr rt::Duration kTick = std::chrono::seconds(1);         // of the audit
 constexpr std::size_t kAuditTurn = 600;                         // ticks for all pods
@@ -87,7 +87,7 @@ class ShardingController final : public Controller {
   rt::Mutex mutex_;
   rt::Condition woken_;
   bool is_woken_ BASALT_GUARDED_BY(mutex_) = false;
-  bool spec_changed_ BASALT_GUARDED_BY(mutex_) = false;                           // by somebody else
+  bool spec_changed_ BASALT_GUARDED_BY(mutex_) = false;                          // by somebody else
   std::set<std::string, std::less<>> status_changed_ BASALT_GUARDED_BY(mutex_);  // at most one entry an object
 
   // Used only by the controller's thread.
@@ -301,19 +301,16 @@ void ShardingController::publish(bool is_sync) {
   // Before the changes are taken: what comes between counts as a change since this publication.
   static_cast<void>(state.take_urgent());
   state.reset_baselines();
-  while (plan_->absorb(kVisitsMax, unix_now())) {
-  }
+  while (plan_->absorb(kVisitsMax, unix_now())) {}
   if (is_sync && plan_->rules().uses_forecast) plan_->look_again(unix_now());
   if (is_sync) plan_->mark_all();
   PublishClock::Outcome outcome{.is_sync = is_sync, .random_unit = runtime_.random_unit()};
   if (!plan_->is_dirty()) return clock_.done(runtime_.now(), outcome);
-  const ShardPlan::Lists lists =
-      plan_->lists(writer_.stored(), static_cast<std::size_t>(applied_.object_bytes_max));
+  const ShardPlan::Lists lists = plan_->lists(writer_.stored(), static_cast<std::size_t>(applied_.object_bytes_max));
   PublishRequest request;
   request.desired = lists.desired;
   request.configured = lists.configured;
   request.delete_others = !config_.state().is_stand_in;
-  request.write_status = applied_.write_status;
   const PublishResult result = writer_.publish(request, stop_.token());
   metrics_.count_moves(*plan_, plan_->settle(lists, result.settled));
   // What cannot be deleted is tried again at the next sync and holds up nobody.

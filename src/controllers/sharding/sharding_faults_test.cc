@@ -267,8 +267,9 @@ TEST(ShardingFaults, WithoutAViewOfThePodsNothingIsWritten) {
     ShardingFixture f(runtime);
     f.configure(kUsualDocument);
     f.nodes("n", 3);
-    f.cluster.apply("{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: other}, spec: "
-                    "{nodesDesired: [n0]}}");
+    f.cluster.apply(
+        "{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: other}, spec: "
+        "{nodesDesired: [n0]}}");
     f.tamper.refuse_read = [](const kube::Resource& resource) -> std::optional<Error> {
       if (resource.plural != "pods") return std::nullopt;
       Error error = Error::make(Reason::Forbidden, "pods is forbidden");
@@ -292,8 +293,9 @@ TEST(ShardingFaults, WhatMayNotBeDeletedHoldsUpNobody) {
     ShardingFixture f(runtime);
     f.configure(kUsualDocument);
     f.nodes("n", 3);
-    f.cluster.apply("{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: stale}, spec: "
-                    "{nodesDesired: [gone]}}");
+    f.cluster.apply(
+        "{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: stale}, spec: "
+        "{nodesDesired: [gone]}}");
     f.tamper.refuse_call = [](const kube::Request& request) -> std::optional<Error> {
       if (request.verb != kube::Verb::Delete) return std::nullopt;
       Error error = Error::make(Reason::Forbidden, "may not delete");
@@ -341,8 +343,8 @@ TEST(ShardingFaults, ConflictingWriters) {
     f.settle();
     const Truth truth = run_story(f);
     for (int i = 0; i < 40; ++i) {
-      const std::string nodes = "[\"n" + std::to_string(runtime.random_below(8)) + "\",\"n" +
-                                std::to_string(runtime.random_below(8)) + "\"]";
+      const std::string nodes =
+          "[\"n" + std::to_string(runtime.random_below(8)) + "\",\"n" + std::to_string(runtime.random_below(8)) + "\"]";
       f.cluster.patch(resources::kNodeShards, "", runtime.random_below(2) == 0 ? "volcano" : "agent-scheduler",
                       R"({"spec":{"nodesDesired":)" + nodes + "}}");
       f.rest(milliseconds(static_cast<std::int64_t>(runtime.random_below(900))));

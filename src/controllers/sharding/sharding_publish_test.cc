@@ -138,8 +138,9 @@ TEST(Publishing, WhatOthersChangeIsPutBack) {
     f.cluster.patch(resources::kNodeShards, "", "volcano", R"({"spec":{"nodesDesired":["n1","stranger"]}})");
     f.settle();
     EXPECT_EQ(f.desired("volcano"), (Names{"n0", "n1", "n2", "n3"}));
-    f.cluster.apply("{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: foreign}, spec: "
-                    "{nodesDesired: [x]}}");
+    f.cluster.apply(
+        "{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: foreign}, spec: "
+        "{nodesDesired: [x]}}");
     f.settle();
     EXPECT_EQ(f.shards(), (Names{"agent-scheduler", "volcano"}));
   });
@@ -241,7 +242,8 @@ TEST(Publishing, AnObjectThatIsTooLargeIsCutAndSaid) {
     f.settle();
     EXPECT_EQ(f.desired("s"), listed);  // those that fit stay
     f.configure(
-        "schedulerConfigs: [{name: s, partitions: auto, policies: [{name: allocation-rate, arguments: {maxCPUUtil: 1}}]}]\n"
+        "schedulerConfigs: [{name: s, partitions: auto, policies: [{name: allocation-rate, arguments: {maxCPUUtil: "
+        "1}}]}]\n"
         "objectBytesMax: 10000\n");
     f.settle();
     std::size_t all = 0;
@@ -256,12 +258,12 @@ TEST(Publishing, LongNamesAndStrangeAnnotations) {
     f.configure(kUsualDocument);
     std::string name(253, 'a');
     f.node(name);
-    json::Value node = json::Object{
-        {"apiVersion", "v1"},
-        {"kind", "Node"},
-        {"metadata", json::Object{{"name", "odd"},
-                                  {"annotations", json::Object{{"text", "\xC3\xA4\xF0\x9F\x98\x80\n\"\\"},
-                                                               {"large", std::string(100'000, 'z')}}}}}};
+    json::Value node =
+        json::Object{{"apiVersion", "v1"},
+                     {"kind", "Node"},
+                     {"metadata", json::Object{{"name", "odd"},
+                                               {"annotations", json::Object{{"text", "\xC3\xA4\xF0\x9F\x98\x80\n\"\\"},
+                                                                            {"large", std::string(100'000, 'z')}}}}}};
     f.cluster.apply(node.to_text());
     f.start();
     f.settle();

@@ -55,8 +55,9 @@ TEST(ShardObjects, InUseIsTheSchedulersAndToAddToRemoveAreKept) {
 TEST(ShardObjects, AStatusWithNullsIsRead) {
   with_usual([](ShardingFixture& f) {
     f.nodes("n", 1);
-    f.cluster.apply("{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: volcano}, spec: "
-                    "{nodesDesired: []}}");
+    f.cluster.apply(
+        "{apiVersion: shard.volcano.sh/v1alpha1, kind: NodeShard, metadata: {name: volcano}, spec: "
+        "{nodesDesired: []}}");
     f.cluster.patch(resources::kNodeShards, "", "volcano", R"({"status":{"lastUpdateTime":null,"nodesInUse":null}})",
                     "status");
     f.start();
@@ -174,7 +175,8 @@ TEST(Utilisation, AResizedContainerCounts) {
     EXPECT_EQ(f.desired("volcano"), (Names{"n"}));
     const auto resized = f.cluster.try_patch(
         resources::kPods, "default", "p",
-        R"({"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"7","memory":"0"}}}]}})", "resize");
+        R"({"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"7","memory":"0"}}}]}})",
+        "resize");
     if (!resized.ok()) GTEST_SKIP() << "the server has no subresource resize: " << resized.error().message;
     f.settle();
     EXPECT_EQ(f.desired("agent-scheduler"), (Names{"n"}));
@@ -192,7 +194,7 @@ TEST(Selection, WarmNodesFirstThenTheBusiest) {
   - {name: warmup, weight: 2}
   - {name: node-limit, arguments: {maxNodes: 3}}
 )");
-    const std::vector<std::pair<std::string, bool>> nodes = {{"10", true},  {"55", false}, {"5", true}, {"40", false},
+    const std::vector<std::pair<std::string, bool>> nodes = {{"10", true}, {"55", false}, {"5", true}, {"40", false},
                                                              {"65", true}, {"90", false}, {"30", true}};
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const std::string name = "n" + std::to_string(i + 1);

@@ -60,8 +60,8 @@ Result<ShardingStatus> from_data(const json::Value& data) {
   if (const json::Value* shards = body.find("shards"); shards != nullptr && shards->is_array()) {
     for (const json::Value& shard : shards->as_array()) {
       status.shards.push_back({std::string(shard.string_at({"name"})), integer_at(shard, "nodes"),
-                               integer_at(shard, "minNodes"), integer_at(shard, "maxNodes"),
-                               integer_at(shard, "parts"), integer_at(shard, "missing"), integer_at(shard, "cut")});
+                               integer_at(shard, "minNodes"), integer_at(shard, "maxNodes"), integer_at(shard, "parts"),
+                               integer_at(shard, "missing"), integer_at(shard, "cut")});
     }
   }
   return status;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apiserver/registry/admission.h"
 #include "base/log.h"
 #include "controllers/common/controller.h"
 #include "controllers/gc/gc_controller.h"
@@ -18,10 +19,6 @@
 #include "rt/sim_test_support.h"
 #include "sim/actors.h"
 #include "sim/cluster.h"
-
-namespace basalt::sim::resources {
-inline const kube::Resource kQuotas{"", "v1", "resourcequotas"};
-}
 
 // For tests only: one process of the controller manager with the job controller in it, on any client.
 namespace basalt::controllers::job {
@@ -70,8 +67,24 @@ class ManagerProcess {
   rt::Thread starter_;
 };
 
-inline sim::Cluster::Options cluster_options() {
+// A quota: no more pods, as long as the test says so.
+class PodQuota : public apiserver::AdmissionHook {
+ public:
+  [[nodiscard]] bool handles(const apiserver::AdmissionRequest& request) const override {
+    return is_used_up && request.type.plural == "pods" && request.operation == apiserver::Operation::Create &&
+           request.subresource.empty();
+  }
+  Done mutate(apiserver::AdmissionRequest& /*request*/, json::Value& /*object*/) override { return Ok{}; }
+  Done validate(apiserver::AdmissionRequest& request, const json::Value* /*object*/) override {
+    return Error::make(Reason::Forbidden,
+                       "pods \"" + request.name + "\" is forbidden: exceeded quota: q, limited: pods=1");
+  }
+  bool is_used_up = false;
+};
+
+inline sim::Cluster::Options cluster_options(std::shared_ptr<apiserver::AdmissionHook> hook = {}) {
   sim::Cluster::Options options;
+  if (hook) options.hooks.push_back(std::move(hook));
   options.crds = {"jobs", "commands", "podgroups", "queues"};
   return options;
 }
@@ -83,7 +96,7 @@ class Bench {
       : runtime_(runtime),
         memory_(std::make_shared<CollectingLogSink>()),
         log_(memory_, LogLevel::Warn),
-        cluster(runtime, cluster_options()),
+        cluster(runtime, cluster_options(quota)),
         faults(runtime, cluster.client()),
         options_(std::move(options)) {
     start();
@@ -202,6 +215,11 @@ class Bench {
 
  private:
   rt::Runtime& runtime_;
+
+ public:
+  const std::shared_ptr<PodQuota> quota = std::make_shared<PodQuota>();
+
+ private:
   std::shared_ptr<CollectingLogSink> memory_;
   Logger log_;
 

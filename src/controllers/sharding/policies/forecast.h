@@ -17,8 +17,8 @@ class ForecastModel {
  public:
   static constexpr int kHours = 168;
   static constexpr int kReach = 10;
-  static constexpr double kDecay = 0.3;           // share of a new observation in the profile
-  static constexpr double kErrorMax = 10;         // points; above it no forecast is given
+  static constexpr double kDecay = 0.3;              // share of a new observation in the profile
+  static constexpr double kErrorMax = 10;            // points; above it no forecast is given
   static constexpr std::uint32_t kSamplesMin = 100;  // before the first
 
   // The CPU bucket of a node at this time (seconds since 1970). Returns the forecast for an hour later, or -1.

@@ -9,7 +9,7 @@
 namespace basalt::controllers::sharding {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames{"allocation-rate", "forecast",        "memory-rate", "metric-range",
+constexpr std::array<std::string_view, 7> kNames{"allocation-rate", "forecast",   "memory-rate", "metric-range",
                                                  "multi-dimension", "node-limit", "warmup"};
 
 std::size_t share_of(std::size_t nodes, double percent) {
@@ -178,8 +178,8 @@ Result<PolicyPtr> make_policy(std::string_view name, std::string where, const js
     policy = make_forecast(reader);
   } else {
     return Error::invalid_input(where + ".name: there is no policy " + base::quote(name) +
-                                base::did_you_mean(name, kNames) + "; known: " +
-                                base::join(std::span<const std::string_view>(kNames), ", "));
+                                base::did_you_mean(name, kNames) +
+                                "; known: " + base::join(std::span<const std::string_view>(kNames), ", "));
   }
   BASALT_TRY_DONE(reader.finish());
   return policy;

@@ -31,8 +31,8 @@ PolicyPtr make_warmup(Arguments& arguments, Catalog& catalog) {
   std::string value = arguments.text("warmupLabelValue", "true");
   if (label.empty()) arguments.fail("warmupLabel", "must not be empty");
   const std::pair<std::string, std::string> pair{label, value};
-  auto place = static_cast<std::size_t>(std::find(catalog.labels.begin(), catalog.labels.end(), pair) -
-                                        catalog.labels.begin());
+  auto place =
+      static_cast<std::size_t>(std::find(catalog.labels.begin(), catalog.labels.end(), pair) - catalog.labels.begin());
   if (place == catalog.labels.size()) {
     if (place == kLabelsMax) {
       arguments.fail("warmupLabel", "all schedulers together may use 32 labels");

@@ -101,9 +101,9 @@ class ShardingFixture {
 
   void start() {
     process = std::make_unique<ControllerProcess>(
-        runtime_, tamper, log,
-        std::vector<ControllerProcess::Make>{
-            [this](ControllerContext& context) { return make_sharding_controller(context, options); }});
+        runtime_, tamper, log, std::vector<ControllerProcess::Make>{[this](ControllerContext& context) {
+          return make_sharding_controller(context, options);
+        }});
     process->start();
   }
   void stop() {
@@ -130,8 +130,8 @@ class ShardingFixture {
   // A pod of one container that is bound and runs.
   void pod(std::string_view name, std::string_view node, std::string_view cpu, std::string_view memory = "0",
            std::string_view more_metadata = {}) {
-    cluster.apply("{apiVersion: v1, kind: Pod, metadata: {name: \"" + std::string(name) + "\"" + std::string(more_metadata) +
-                  "}, spec: {nodeName: \"" + std::string(node) +
+    cluster.apply("{apiVersion: v1, kind: Pod, metadata: {name: \"" + std::string(name) + "\"" +
+                  std::string(more_metadata) + "}, spec: {nodeName: \"" + std::string(node) +
                   "\", containers: [{name: c, image: i, resources: {requests: {cpu: \"" + std::string(cpu) +
                   "\", memory: \"" + std::string(memory) + "\"}}}]}}");
   }
@@ -173,8 +173,8 @@ class ShardingFixture {
     return names;
   }
   void use(std::string_view shard, std::string_view json_list) {
-    cluster.patch(resources::kNodeShards, "", shard,
-                  R"({"status":{"nodesInUse":)" + std::string(json_list) + "}}", "status");
+    cluster.patch(resources::kNodeShards, "", shard, R"({"status":{"nodesInUse":)" + std::string(json_list) + "}}",
+                  "status");
   }
   // How many events of this reason there are.
   [[nodiscard]] int events(std::string_view reason) {

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "rt/time.h"
+
+namespace basalt::apiserver {
+
+// What a token says of a service account.
+struct ServiceToken {
+  std::string ns;
+  std::string name;
+  std::string uid;
+  std::vector<std::string> audiences;
+  std::int64_t issued = 0;  // seconds since 1970
+  std::int64_t expires = 0;
+};
+
+inline constexpr std::string_view kTokenIssuer = "https://kubernetes.default.svc.cluster.local";
+
+// A JSON web token, signed with the key.
+[[nodiscard]] std::string sign_token(const ServiceToken& token, std::string_view key);
+// Unauthorized if it is no token of ours, was changed, or is over at `now`.
+[[nodiscard]] Result<ServiceToken> check_token(std::string_view text, std::string_view key, std::int64_t now);
+
+}  // namespace basalt::apiserver
