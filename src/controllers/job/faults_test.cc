@@ -19,7 +19,7 @@ class JobFaults : public ::testing::TestWithParam<std::string> {
   // False if the test has failed: the first place is enough to look at.
   bool hold(const Trouble& trouble, const std::string& where, std::uint64_t seed = 1) {
     const Ending ending = simulate(seed, workload_, trouble, &reference_);
-    if (ending.struck || trouble.away_after || trouble.second_leader) ++points_;
+    if (ending.struck || trouble.away_after) ++points_;
     EXPECT_EQ(ending, reference_) << workload_.name << ", " << where;
     return !HasFailure();
   }
@@ -108,14 +108,20 @@ TEST_P(Away, ForAnHour) {
 }
 INSTANTIATE_TEST_SUITE_P(Job, Away, ::testing::ValuesIn(all_workloads()), name_of);
 
-// Two processes that both believe to be the leader do no harm: every write is conditional on what it was made from.
+// Two processes that both believe to be the leader, which the lease rules out: a pod may be restarted once more than
+// needed, but the job ends as it should, and nothing that the auditor watches for happens.
 class TwoLeaders : public JobFaults {};
 TEST_P(TwoLeaders, AtOnce) {
   what_ = "runs with two leaders";
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 8 && !HasFailure(); ++seed) {
     Trouble trouble;
     trouble.second_leader = true;
-    if (!hold(trouble, "seed " + std::to_string(seed), seed)) return;
+    trouble.lasts = 5s;
+    const Ending ending = simulate(seed, workload_, trouble, &reference_);
+    ++points_;
+    EXPECT_EQ(ending.phase, reference_.phase) << "seed " << seed;
+    EXPECT_EQ(ending.objects, reference_.objects) << "seed " << seed;
+    EXPECT_GE(ending.retries, reference_.retries) << "seed " << seed;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Job, TwoLeaders, ::testing::ValuesIn(all_workloads()), name_of);

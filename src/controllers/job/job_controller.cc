@@ -170,10 +170,21 @@ class JobController : public Controller {
       return;
     }
     entry.known.erase(id);
+    if (entry.marked.erase(id) > 0 && seen) seen->is_marked = true;
     if (job && job->metadata.uid == owner) {
       if (seen && entry.memory.vanished.size() < kVanishedMax) entry.memory.vanished.push_back(std::move(*seen));
     } else if (entry.known.empty()) {
       entries_.erase(owner);
+    }
+  }
+
+  // A watch that was broken may show the end of a pod without having shown our mark on it.
+  void note_marks(const Job& job, const JobPlan& plan) {
+    if (plan.marks.empty() && plan.marks_last.empty()) return;
+    const rt::MutexLock lock(mutex_);
+    Entry& entry = entries_[job.metadata.uid];
+    for (const auto* marks : {&plan.marks, &plan.marks_last}) {
+      for (const PodRef& pod : *marks) entry.marked.insert(base::fnv1a_64(pod.uid));
     }
   }
 
@@ -220,6 +231,7 @@ class JobController : public Controller {
     const PlanTime time{context_.runtime.now(), context_.runtime.wall_now()};
     JobPlan plan = plan_job(observed, inputs, time, options_.plan);
     const auto wake = plan.wake_after;
+    note_marks(*job, plan);
     CarriedOut result = executor_.carry_out(observed, std::move(plan), inputs.plugins, stop);
     remember(observed, result.status_is_written, std::move(result.memory));
     if (result.error) {
@@ -401,7 +413,8 @@ class JobController : public Controller {
 
   struct Entry {
     JobMemory memory;
-    std::unordered_set<std::uint64_t> known;  // hashes of the UIDs of its pods, as the handlers were told
+    std::unordered_set<std::uint64_t> known;   // hashes of the UIDs of its pods, as the handlers were told
+    std::unordered_set<std::uint64_t> marked;  // those that were marked for deletion, until they are gone
   };
   rt::Mutex mutex_;
   std::unordered_map<std::string, Entry> entries_ BASALT_GUARDED_BY(mutex_);  // by UID of the job
