@@ -49,10 +49,10 @@ TEST(Metrics, AreWrittenInPrometheusText) {
   nothing.add();
   const auto answer = HealthServer::answer({}, {.metrics = &metrics}, "/metrics", "");
   EXPECT_EQ(answer.status, 200);
-  for (const std::string_view line : {"# HELP a_total A.", "# TYPE a_total counter", "a_total{x=\"1\"} 3", "b -1.5",
-                                      "c_seconds_bucket{le=\"1\"} 0", "c_seconds_bucket{le=\"2\"} 1",
-                                      "\nprocess_resident_memory_bytes ", "\nprocess_cpu_seconds_total ",
-                                      "\nprocess_open_fds ", "\nprocess_start_time_seconds "}) {
+  for (const std::string_view line :
+       {"# HELP a_total A.", "# TYPE a_total counter", "a_total{x=\"1\"} 3", "b -1.5", "c_seconds_bucket{le=\"1\"} 0",
+        "c_seconds_bucket{le=\"2\"} 1", "\nprocess_resident_memory_bytes ", "\nprocess_cpu_seconds_total ",
+        "\nprocess_open_fds ", "\nprocess_start_time_seconds "}) {
     EXPECT_NE(answer.body.find(line), std::string::npos) << line << "\n" << answer.body;
   }
 }

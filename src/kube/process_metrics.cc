@@ -64,7 +64,14 @@ std::int64_t open_files() {
 void add(std::string& text, std::string_view name, std::string_view kind, std::string_view help, double value) {
   char number[64];
   std::snprintf(number, sizeof number, "%.17g", value);
-  text.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name).append(" ").append(kind);
+  text.append("# HELP ")
+      .append(name)
+      .append(" ")
+      .append(help)
+      .append("\n# TYPE ")
+      .append(name)
+      .append(" ")
+      .append(kind);
   text.append("\n").append(name).append(" ").append(number).append("\n");
 }
 
@@ -80,7 +87,8 @@ std::string process_metrics_text() {
   std::string text;
   add(text, "process_cpu_seconds_total", "counter", "CPU time used, in seconds.",
       static_cast<double>(state.cpu_ticks) / ticks);
-  add(text, "process_resident_memory_bytes", "gauge", "Resident memory.", static_cast<double>(state.resident_pages) * page);
+  add(text, "process_resident_memory_bytes", "gauge", "Resident memory.",
+      static_cast<double>(state.resident_pages) * page);
   add(text, "process_virtual_memory_bytes", "gauge", "Virtual memory.", static_cast<double>(state.virtual_bytes));
   add(text, "process_open_fds", "gauge", "Open file descriptors.", static_cast<double>(open_files()));
   add(text, "process_max_fds", "gauge", "How many file descriptors may be open.", static_cast<double>(files.rlim_cur));

@@ -130,6 +130,7 @@ struct Group {
   std::uint64_t evict_freed = 0;  // the same for looking for victims
   std::uint64_t evict_version = 0;
   bool is_nominated = false;            // room is being made for it
+  rt::Instant starve_again{};           // keeping nodes does not help it until then
   rt::Instant untangle_at{};            // when to look again for half-placed gangs that could give way
   std::uint64_t explained_version = 0;  // own version and the cluster's when the reason was last put into words
   std::uint64_t explained_freed = 0;

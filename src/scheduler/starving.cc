@@ -104,10 +104,8 @@ void Planner::look_for_starving() {
   }
   if (first == kNone) return;
   Group& group = snapshot_.groups()[first];
-  // A queue that would live on others by it waits for its turn.
-  PodId ignored = kNone;
-  const bool is_due = shares_->share_with(group.queue, wanted_by(group, ignored), 1) <= 1;
-  if (is_due) kept_.nodes = choose_nodes(group);
+  // A queue that lives on others waits for its turn.
+  if (shares_->share(group.queue) <= 1) kept_.nodes = choose_nodes(group);
   if (kept_.nodes.empty()) {
     group.starve_again = now_ + kChoosePeriod;
     return;

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -93,6 +94,46 @@ TEST(DeployedServer, ServesEveryHookAndMayRegisterIt) {
   EXPECT_EQ(all_hooks().size(), hooks->size());
   const std::string roles = objects_of("webhooks.yaml", "ClusterRole").begin()->second.to_text();
   for (const Hook& hook : all_hooks()) EXPECT_THAT(roles, HasSubstr('"' + hook.configuration_name() + '"'));
+}
+
+// Through both hooks, as an API server sends them; queues of the same file count as open.
+TEST(Examples, AreAccepted) {
+  int jobs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(BASALT_SOURCE_DIR) + "/examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    SCOPED_TRACE(entry.path().filename());
+    const auto documents = yaml::read_all(deploy_text("../examples/" + entry.path().filename().string()));
+    ASSERT_TRUE(documents.ok()) << documents.error().message;
+    StoredClusterView cluster;
+    put_queue(cluster, "{metadata: {name: default}, status: {state: Open}}");
+    for (const auto& document : *documents) {
+      if (text_at(document.value, "kind") != "Queue") continue;
+      json::Value queue = document.value;
+      queue.ensure_path({"status", "state"}) = "Open";
+      ASSERT_TRUE(cluster.put_queue(queue).ok());
+    }
+    const AdmissionRules rules({}, cluster);
+    for (const auto& document : *documents) {
+      const auto version = base::split_once(text_at(document.value, "apiVersion"), '/');
+      if (!version) continue;
+      ReviewRequest request;
+      request.group = version->first;
+      request.version = version->second;
+      request.resource = base::to_lower_ascii(text_at(document.value, "kind")) + "s";
+      request.ns = "default";
+      request.name = document.value.string_at({"metadata", "name"});
+      json::Value object = document.value;
+      std::vector<std::string> warnings;
+      const Done mutated = rules.mutate(request, object, warnings);
+      EXPECT_TRUE(mutated.ok()) << mutated.error().message;
+      request.object = &object;
+      const Done valid = rules.validate(request, warnings);
+      EXPECT_TRUE(valid.ok()) << valid.error().message;
+      EXPECT_TRUE(warnings.empty()) << warnings.front();
+      if (request.resource == "jobs") ++jobs;
+    }
+  }
+  EXPECT_GT(jobs, 5);
 }
 
 }  // namespace

@@ -57,9 +57,10 @@ const json::Value& container_of(const json::Value& deployment) {
 
 TEST(Deploy, EverythingIsThere) {
   const auto all = objects();
-  for (const char* key : {"Namespace volcano-system", "ServiceAccount volcano-controllers", "ClusterRole volcano-controllers",
-                          "ClusterRoleBinding volcano-controllers", "Deployment volcano-controllers",
-                          "Service volcano-controllers-service", "PodDisruptionBudget volcano-controllers"})
+  for (const char* key :
+       {"Namespace volcano-system", "ServiceAccount volcano-controllers", "ClusterRole volcano-controllers",
+        "ClusterRoleBinding volcano-controllers", "Deployment volcano-controllers",
+        "Service volcano-controllers-service", "PodDisruptionBudget volcano-controllers"})
     EXPECT_TRUE(all.contains(key)) << key;
   for (const char* crd : {"batch.volcano.sh_jobs", "bus.volcano.sh_commands", "scheduling.volcano.sh_queues",
                           "scheduling.volcano.sh_podgroups"})

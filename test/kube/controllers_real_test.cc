@@ -21,6 +21,7 @@
 #include "sim/driver.h"
 #include "test/kube/kube_fixture.h"
 #include "test/scenario/controller_scenarios.h"
+#include "test/scenario/manifest_rights.h"
 #include "test/scenario/recording_client.h"
 #include "yaml/reader.h"
 
@@ -38,35 +39,6 @@ const fs::path kSource = BASALT_SOURCE_DIR;
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Every verb on every resource that the ClusterRole of the manifest grants.
-std::set<Right> granted_rights() {
-  std::set<Right> rights;
-  const auto documents = yaml::read_all(text_of(kSource / "deploy/controllers.yaml"));
-  if (!documents.ok()) return rights;
-  for (const yaml::Document& document : *documents) {
-    if (document.value.string_at({"kind"}) != "ClusterRole") continue;
-    for (const json::Value& rule : document.value.find("rules")->as_array()) {
-      for (const json::Value& group : rule.find("apiGroups")->as_array()) {
-        for (const json::Value& resource : rule.find("resources")->as_array()) {
-          for (const json::Value& verb : rule.find("verbs")->as_array()) {
-            rights.insert({std::string(group.as_string()), std::string(resource.as_string()),
-                           std::string(verb.as_string())});
-          }
-        }
-      }
-    }
-  }
-  return rights;
-}
-
-std::string lines_of(const std::set<Right>& rights, const std::set<Right>& without) {
-  std::string lines;
-  for (const Right& right : rights) {
-    if (!without.contains(right)) lines += "\n  " + right.to_string();
-  }
-  return lines;
 }
 
 class ControllersReal : public ::testing::Test {
@@ -144,8 +116,7 @@ TEST_F(ControllersReal, EveryScenarioTakesTheRightsOfTheManifestAndNoMore) {
   options.health = &health;
   rt::StopSource stop(*runtime_);
   rt::Thread manager(*runtime_, "manager", [&] {
-    const Done ended =
-        controllers::run_controllers(*runtime_, recorder, recorder, log, metrics, options, stop.token());
+    const Done ended = controllers::run_controllers(*runtime_, recorder, recorder, log, metrics, options, stop.token());
     EXPECT_TRUE(ended.ok()) << ended.error().to_string();
   });
   World world{*driver_, false};
@@ -158,8 +129,8 @@ TEST_F(ControllersReal, EveryScenarioTakesTheRightsOfTheManifestAndNoMore) {
   manager.join();
 
   EXPECT_EQ(sink->first_error(), "");
-  EXPECT_EQ(lines_of(recorder.refused(), {}), "") << "were refused: deploy/controllers.yaml lacks them";
-  const std::set<Right> granted = granted_rights();
+  EXPECT_EQ(lines_of(recorder.refused()), "") << "were refused: deploy/controllers.yaml lacks them";
+  const std::set<Right> granted = granted_rights(kSource / "deploy/controllers.yaml", "volcano-controllers");
   const std::set<Right> used = recorder.used();
   ASSERT_FALSE(granted.empty());
   EXPECT_EQ(lines_of(used, granted), "") << "are used, but not in deploy/controllers.yaml";
@@ -173,9 +144,9 @@ TEST_F(ControllersReal, TheProgramRunsTheExamples) {
   ASSERT_EQ(token.exit, 0) << token.err;
   const fs::path kubeconfig = cluster()->folder() / "controllers.kubeconfig";
   std::ofstream(kubeconfig) << "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: c\n  cluster: "
-                            << "{server: \"" << cluster()->server_url() << "\", certificate-authority: "
-                            << cluster()->ca_file().string() << "}\nusers:\n- name: c\n  user: {token: \""
-                            << token.out.substr(0, token.out.find('\n'))
+                            << "{server: \"" << cluster()->server_url()
+                            << "\", certificate-authority: " << cluster()->ca_file().string()
+                            << "}\nusers:\n- name: c\n  user: {token: \"" << token.out.substr(0, token.out.find('\n'))
                             << "\"}\ncontexts:\n- name: c\n  context: {cluster: c, user: c}\n";
   const fs::path log = cluster()->folder() / "controllers.log";
   std::vector<std::string> texts = {BASALT_PROGRAM, "controllers", "--kubeconfig=" + kubeconfig.string(),

@@ -216,10 +216,43 @@ void a_queue_closes_and_opens(World& world) {
         kPatience);
   };
   EXPECT_TRUE(state_is("Open"));
-  world.api.apply(command("close", "CloseQueue", queue, "Queue", "scheduling.volcano.sh/v1beta1"));
-  EXPECT_TRUE(state_is("Closed"));
-  world.api.apply(command("open", "OpenQueue", queue, "Queue", "scheduling.volcano.sh/v1beta1"));
-  EXPECT_TRUE(state_is("Open"));
+  for (const char* round : {"first", "second"}) {
+    world.api.apply(
+        command(std::string("close-") + round, "CloseQueue", queue, "Queue", "scheduling.volcano.sh/v1beta1"));
+    EXPECT_TRUE(state_is("Closed"));
+    world.api.apply(
+        command(std::string("open-") + round, "OpenQueue", queue, "Queue", "scheduling.volcano.sh/v1beta1"));
+    EXPECT_TRUE(state_is("Open"));
+  }
+  // One event that says how often.
+  EXPECT_TRUE(world.api.wait_until(
+      [&] {
+        for (const json::Value& event : world.api.list(resources::kEvents, "default")) {
+          if (event.string_at({"involvedObject", "name"}) == "side" && event.string_at({"reason"}) == "CloseQueue" &&
+              number_at(event, {"count"}) == 2)
+            return true;
+        }
+        return false;
+      },
+      kPatience));
+}
+
+void a_job_scales_up(World& world) {
+  world.api.apply(job("growing-long", 2));
+  if (!reaches(world, "growing-long", "Running")) return;
+  const json::Value before = job_of(world, "growing-long");
+  world.api.patch(
+      resources::kJobs, "default", "growing-long",
+      R"({"spec":{"minAvailable":3,"tasks":[{"name":"t","maxRetry":3,"replicas":3,"minAvailable":3,"template":{"spec":)"
+      R"({"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}]}})");
+  const std::string group = "growing-long-" + std::string(before.string_at({"metadata", "uid"}));
+  EXPECT_TRUE(world.api.wait_until(
+      [&] {
+        const auto found = world.api.get(resources::kPodGroups, "default", group);
+        return pods_of(world, "growing-long") == 3 && found && number_at(*found, {"spec", "minMember"}) == 3;
+      },
+      kPatience));
+  world.api.remove(resources::kJobs, "default", "growing-long");
 }
 
 void a_job_waits_for_its_queue_and_says_so(World& world) {
@@ -248,11 +281,12 @@ std::string group_of(World& world, std::string_view pod) {
 std::string pod_of_workload(World& world, const std::string& kind, const std::string& api_version,
                             const std::string& spec) {
   const std::string name = "owned-by-a-" + base::to_lower_ascii(kind);
-  const std::string pod_spec = "{schedulerName: volcano, restartPolicy: " +
-                               std::string(kind == "Job" ? "Never" : "Always") + ", containers: [{name: c, image: i}]}";
-  const json::Value owner = world.api.apply("{apiVersion: " + api_version + ", kind: " + kind +
-                                            ", metadata: {name: " + name + "}, spec: {" + spec +
-                                            "template: {metadata: {labels: {app: " + name + "}}, spec: " + pod_spec + "}}}");
+  const std::string pod_spec =
+      "{schedulerName: volcano, restartPolicy: " + std::string(kind == "Job" ? "Never" : "Always") +
+      ", containers: [{name: c, image: i}]}";
+  const json::Value owner =
+      world.api.apply("{apiVersion: " + api_version + ", kind: " + kind + ", metadata: {name: " + name + "}, spec: {" +
+                      spec + "template: {metadata: {labels: {app: " + name + "}}, spec: " + pod_spec + "}}}");
   const std::string uid(owner.string_at({"metadata", "uid"}));
   world.api.apply("{apiVersion: v1, kind: Pod, metadata: {name: " + name + "-long-0, labels: {app: " + name +
                   "}, ownerReferences: [{apiVersion: " + api_version + ", kind: " + kind + ", name: " + name +
@@ -292,7 +326,8 @@ void pods_of_every_workload_get_a_group(World& world) {
 }
 
 void a_tree_of_queues_closes_from_above(World& world) {
-  world.api.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: above}, spec: {weight: 1}}");
+  world.api.apply(
+      "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: above}, spec: {weight: 1}}");
   world.api.apply(
       "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: below}, spec: {weight: 1, parent: "
       "above}}");
@@ -328,6 +363,7 @@ constexpr Scenario kScenarios[] = {
     {"a_finished_job_is_collected", &a_finished_job_is_collected},
     {"a_plain_pod_gets_a_group", &a_plain_pod_gets_a_group},
     {"a_queue_closes_and_opens", &a_queue_closes_and_opens},
+    {"a_job_scales_up", &a_job_scales_up},
     {"a_job_waits_for_its_queue_and_says_so", &a_job_waits_for_its_queue_and_says_so},
     {"pods_of_every_workload_get_a_group", &pods_of_every_workload_get_a_group},
     {"a_tree_of_queues_closes_from_above", &a_tree_of_queues_closes_from_above},

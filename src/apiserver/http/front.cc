@@ -125,7 +125,14 @@ class FrontImpl final : public Front {
       responder.respond(200, {{"Content-Type", found->content_type}, {"Vary", "Accept"}}, std::move(found->body));
       return true;
     }
-    if (auto found = openapi_document(*types, request.path)) {
+    const auto stored_crd = [this](const std::string& name) -> std::optional<json::Value> {
+      Store& store = server_.store();
+      const EntryRef entry = store.get(store.resource("apiextensions.k8s.io/customresourcedefinitions"), "", name);
+      auto crd = entry ? json::Value::parse(*entry->object()) : Result<json::Value>(json::Value());
+      if (!entry || !crd.ok()) return std::nullopt;
+      return std::move(*crd);
+    };
+    if (auto found = openapi_document(*types, request.path, stored_crd)) {
       responder.respond(200, json_headers(), std::move(*found));
       return true;
     }

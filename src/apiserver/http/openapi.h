@@ -1,15 +1,22 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "apiserver/registry/resource_type.h"
+#include "json/value.h"
 
 namespace basalt::apiserver {
 
-// /openapi/v3 and /openapi/v3/...: which resources there are and which query parameters their writes take. That is what
-// kubectl looks up before it sends a write with field validation; schemas of the objects are not part of it.
-[[nodiscard]] std::optional<std::string> openapi_document(const TypeTable& types, std::string_view path);
+// The stored CRD of that name; nothing if there is none.
+using CrdLookup = std::function<std::optional<json::Value>(const std::string& name)>;
+
+// /openapi/v3 and /openapi/v3/...: the resources of one group and version, the query parameters that their writes take,
+// and the schemas of their objects: of custom kinds as their CRDs have them, of built-in kinds the fields and their
+// types. What kubectl explains objects by, and looks up before it sends a write with field validation.
+[[nodiscard]] std::optional<std::string> openapi_document(const TypeTable& types, std::string_view path,
+                                                          const CrdLookup& crd);
 
 }  // namespace basalt::apiserver

@@ -33,9 +33,9 @@ rt::WallTime at(std::int64_t milli) { return rt::WallTime(milliseconds(milli)); 
 TEST(TtlPlan, EveryPhaseWithAndWithoutTtl) {
   using K = TtlPlan::Kind;
   const std::map<std::string, bool> phases = {
-      {"Pending", false},   {"Aborting", false},   {"Aborted", false},     {"Running", false},
-      {"Restarting", false}, {"Completing", false}, {"Completed", true},    {"Terminating", false},
-      {"Terminated", true}, {"Failed", true},      {"", false},
+      {"Pending", false},    {"Aborting", false},   {"Aborted", false},  {"Running", false},
+      {"Restarting", false}, {"Completing", false}, {"Completed", true}, {"Terminating", false},
+      {"Terminated", true},  {"Failed", true},      {"", false},
   };
   for (const auto& [phase, is_over] : phases) {
     EXPECT_EQ(plan_ttl(job_of(phase, 0, 100), at(200'000)).kind, is_over ? K::Delete : K::Nothing) << phase;
@@ -72,7 +72,8 @@ TEST(TtlScenario, T1AtOnceAndInTheForeground) {
     f.job("j", 0);
     const std::string uid(f.cluster.get(resources::kJobs, "default", "j")->string_at({"metadata", "uid"}));
     f.cluster.apply(
-        "{apiVersion: v1, kind: Pod, metadata: {name: p, finalizers: [example.com/hold], ownerReferences: [{apiVersion: "
+        "{apiVersion: v1, kind: Pod, metadata: {name: p, finalizers: [example.com/hold], ownerReferences: "
+        "[{apiVersion: "
         "batch.volcano.sh/v1alpha1, kind: Job, name: j, uid: " +
         uid + ", controller: true, blockOwnerDeletion: true}]}, spec: {containers: [{name: c, image: i}]}}");
     f.rest(seconds(1));

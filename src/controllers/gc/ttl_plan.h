@@ -16,10 +16,10 @@ namespace basalt::controllers::gc {
 
 struct TtlPlan {
   enum class Kind : std::uint8_t {
-    Nothing,     // no TTL, not finished, or being deleted already
-    Wait,        // look again after `delay`
-    Delete,      // the time has come
-    NoFinishTime // finished, but status.state.lastTransitionTime is missing
+    Nothing,      // no TTL, not finished, or being deleted already
+    Wait,         // look again after `delay`
+    Delete,       // the time has come
+    NoFinishTime  // finished, but status.state.lastTransitionTime is missing
   };
   Kind kind = Kind::Nothing;
   rt::Duration delay{};

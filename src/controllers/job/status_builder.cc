@@ -31,16 +31,23 @@ void count_one(JobStatus& status, const std::string& task, PodPhase phase) {
   }
 }
 
-// Of a job that is over, only what is still alive changes.
+// Of a job that is over, only what was still alive changes. A pod that was told to go may end in time by itself and
+// stay.
 JobStatus with_final_results(JobStatus counted, const JobStatus& before) {
-  counted.succeeded = before.succeeded;
-  counted.failed = before.failed;
-  for (auto& [task, state] : counted.task_status_count) {
-    std::erase_if(state.phase, [](const auto& entry) { return entry.first == "Succeeded" || entry.first == "Failed"; });
+  const bool was_alive = before.pending + before.running + before.terminating + before.unknown_count > 0;
+  const auto final_count = [&](std::int32_t now, std::int32_t then) { return was_alive ? std::max(now, then) : then; };
+  counted.succeeded = final_count(counted.succeeded, before.succeeded);
+  counted.failed = final_count(counted.failed, before.failed);
+  if (!was_alive) {
+    for (auto& [task, state] : counted.task_status_count)
+      std::erase_if(state.phase,
+                    [](const auto& entry) { return entry.first == "Succeeded" || entry.first == "Failed"; });
   }
   for (const auto& [task, state] : before.task_status_count) {
     for (const auto& [phase, count] : state.phase) {
-      if (phase == "Succeeded" || phase == "Failed") counted.task_status_count[task].phase[phase] = count;
+      if (phase != "Succeeded" && phase != "Failed") continue;
+      std::int32_t& now = counted.task_status_count[task].phase[phase];
+      now = final_count(now, count);
     }
   }
   std::erase_if(counted.task_status_count, [](const auto& entry) { return entry.second.phase.empty(); });
@@ -76,8 +83,7 @@ JobStatus count_pods(const Job& job, const std::vector<ObservedPod>& pods,
 void enter_phase(JobStatus& status, const Job& job, Phase phase, rt::WallTime now, std::string_view reason,
                  std::string_view message) {
   const std::string word(to_string(phase));
-  const api::Time time =
-      api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(now));
+  const api::Time time = api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(now));
   status.state.phase = word;
   status.state.reason = std::string(reason);
   status.state.message = std::string(message);

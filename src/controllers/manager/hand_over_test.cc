@@ -124,7 +124,7 @@ spec: {schedulerName: volcano, restartPolicy: Never, containers: [{name: c, imag
 )";
 
 struct HandOver {
-  std::uint64_t at = 0;  // which write of the first; 0: never
+  std::uint64_t at = 0;     // which write of the first; 0: never
   bool is_cut_off = false;  // it cannot renew its lease, while its other calls go through; else it is asked to stop
 };
 

@@ -33,8 +33,8 @@ struct RunOptions {
   ManagerOptions manager;
   bool leader_elect = true;
   kube::LeaderElectionOptions election;
-  std::string host;              // of the identity; the machine's name
-  RunHealth* health = nullptr;   // told which controllers to speak of
+  std::string host;             // of the identity; the machine's name
+  RunHealth* health = nullptr;  // told which controllers to speak of
 };
 
 // Runs the controllers until `stop` is requested (success; the lease is released) or the leadership is lost (an error:

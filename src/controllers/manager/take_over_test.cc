@@ -9,8 +9,8 @@
 #include "rt/sim_test_support.h"
 #include "sim/cluster.h"
 
-// A cluster as Volcano's controller manager leaves it when it is scaled to zero: we take over without touching a pod, and
-// leave what it needs to go on.
+// A cluster as Volcano's controller manager leaves it when it is scaled to zero: we take over without touching a pod,
+// and leave what it needs to go on.
 
 namespace basalt::controllers {
 namespace {
@@ -20,7 +20,8 @@ using std::chrono::minutes;
 
 class LiveCluster {
  public:
-  explicit LiveCluster(rt::SimRuntime& runtime) : cluster(runtime), client(runtime, cluster.client()), runtime_(runtime) {
+  explicit LiveCluster(rt::SimRuntime& runtime)
+      : cluster(runtime), client(runtime, cluster.client()), runtime_(runtime) {
     queue("above", "root", "Closed", "false");
     queue("below", "above", "Closed", "true");
     queue("busy", "root", "Open", "");
@@ -79,16 +80,18 @@ spec:
     cluster.set_pod_phase("default", name, "Running");
   }
   void job_group() {
-    cluster.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: hello-" + job_uid_ +
-                  ", ownerReferences: [" + owner() +
-                  "]}, spec: {minMember: 2, minTaskMember: {worker: 2}, queue: busy, minResources: {count/pods: '2', pods: "
-                  "'2'}}, status: {phase: Running, running: 2}}");
+    cluster.apply(
+        "{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: hello-" + job_uid_ +
+        ", ownerReferences: [" + owner() +
+        "]}, spec: {minMember: 2, minTaskMember: {worker: 2}, queue: busy, minResources: {count/pods: '2', pods: "
+        "'2'}}, status: {phase: Running, running: 2}}");
   }
   void plain_pod() {
-    const std::string uid(cluster
-                              .apply("{apiVersion: v1, kind: Pod, metadata: {name: plain}, spec: {schedulerName: volcano, "
-                                     "containers: [{name: c, image: i}]}}")
-                              .string_at({"metadata", "uid"}));
+    const std::string uid(
+        cluster
+            .apply("{apiVersion: v1, kind: Pod, metadata: {name: plain}, spec: {schedulerName: volcano, "
+                   "containers: [{name: c, image: i}]}}")
+            .string_at({"metadata", "uid"}));
     cluster.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: podgroup-" + uid +
                   ", ownerReferences: [{apiVersion: v1, kind: Pod, name: plain, uid: " + uid +
                   ", controller: true, blockOwnerDeletion: true}]}, spec: {minMember: 1, queue: default, minResources: "

@@ -91,9 +91,8 @@ PodGroup build_group(const api::core::Pod& pod, const api::StringMap& owner_anno
   }
 
   group.spec.min_member = min_member_of(owner_annotations);
-  group.spec.min_resources = group.spec.min_member == 0
-                                 ? api::ResourceList()
-                                 : pod_usage(pod, now) * std::int64_t{group.spec.min_member};
+  group.spec.min_resources =
+      group.spec.min_member == 0 ? api::ResourceList() : pod_usage(pod, now) * std::int64_t{group.spec.min_member};
   group.spec.priority_class_name = pod.spec.priority_class_name;
   group.spec.queue = std::string(own.get(keys::kPodQueueName));
   group.spec.network_topology = topology_of(pod, complaints);

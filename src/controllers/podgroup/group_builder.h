@@ -24,11 +24,10 @@ inline constexpr std::string_view kGroupNamePrefix = "podgroup-";
 [[nodiscard]] api::scheduling::PodGroup build_group(const api::core::Pod& pod, const api::StringMap& owner_annotations,
                                                     api::Time now, std::vector<std::string>& complaints);
 
-// The merge patch that brings `found` to what `wanted` says, "" if nothing differs. Only what is derived from the pod is
-// written: the queue stays if the pod names none, and labels and annotations of others stay.
-// Differs: upstream replaces labels, annotations and specification as a whole.
-[[nodiscard]] std::string group_patch(const api::scheduling::PodGroup& found,
-                                      const api::scheduling::PodGroup& wanted);
+// The merge patch that brings `found` to what `wanted` says, "" if nothing differs. Only what is derived from the pod
+// is written: the queue stays if the pod names none, and labels and annotations of others stay. Differs: upstream
+// replaces labels, annotations and specification as a whole.
+[[nodiscard]] std::string group_patch(const api::scheduling::PodGroup& found, const api::scheduling::PodGroup& wanted);
 
 // The strategic merge patch that puts a pod into a group; only of the pod with this UID.
 [[nodiscard]] std::string pod_patch(std::string_view pod_uid, std::string_view group);

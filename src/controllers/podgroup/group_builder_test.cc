@@ -37,8 +37,9 @@ TEST(PodUsage, ContainersInitContainersAndOverhead) {
     return pod_usage(pod_of(R"({"metadata":{"name":"p"},"spec":)" + std::string(spec) + "}"), kNow).to_string();
   };
   EXPECT_EQ(usage(R"({"containers":[]})"), "count/pods=1,pods=1");
-  EXPECT_EQ(usage(R"({"containers":[{"resources":{"requests":{"cpu":"1"}}},{"resources":{"requests":{"cpu":"500m"}}}]})"),
-            "count/pods=1,cpu=1500m,pods=1,requests.cpu=1500m");
+  EXPECT_EQ(
+      usage(R"({"containers":[{"resources":{"requests":{"cpu":"1"}}},{"resources":{"requests":{"cpu":"500m"}}}]})"),
+      "count/pods=1,cpu=1500m,pods=1,requests.cpu=1500m");
   // An init container that needs more than all the others together.
   EXPECT_EQ(usage(R"({"containers":[{"resources":{"requests":{"cpu":"1"}}}],
                       "initContainers":[{"resources":{"requests":{"cpu":"3"}}}]})"),
@@ -64,8 +65,7 @@ TEST(PodUsage, P10NamesOfResources) {
         .to_string();
   };
   EXPECT_EQ(usage(R"({"nvidia.com/gpu":"2"})"), "count/pods=1,nvidia.com/gpu=2,pods=1,requests.nvidia.com/gpu=2");
-  EXPECT_EQ(usage(R"({"hugepages-2Mi":"4Mi"})"),
-            "count/pods=1,hugepages-2Mi=4Mi,pods=1,requests.hugepages-2Mi=4Mi");
+  EXPECT_EQ(usage(R"({"hugepages-2Mi":"4Mi"})"), "count/pods=1,hugepages-2Mi=4Mi,pods=1,requests.hugepages-2Mi=4Mi");
   EXPECT_EQ(usage(R"({"deviceclass.resource.kubernetes.io/gpu":"1"})"),
             "count/pods=1,pods=1,requests.deviceclass.resource.kubernetes.io/gpu=1");
   EXPECT_EQ(usage(R"({"x.kubernetes.io/y":"1"})"), "count/pods=1,pods=1");
@@ -158,8 +158,8 @@ TEST(GroupBuilder, P15NetworkTopology) {
   };
   std::vector<std::string> complaints;
   EXPECT_FALSE(with("{}", complaints).has_value());
-  auto topology = with(R"({"volcano.sh/network-topology-mode":"Soft","volcano.sh/network-topology-highest-tier":"2"})",
-                       complaints);
+  auto topology =
+      with(R"({"volcano.sh/network-topology-mode":"Soft","volcano.sh/network-topology-highest-tier":"2"})", complaints);
   EXPECT_EQ(topology->mode, "soft");
   EXPECT_EQ(topology->highest_tier_allowed, 2);
   EXPECT_EQ(with(R"({"volcano.sh/network-topology-mode":"foo"})", complaints)->mode, "hard");

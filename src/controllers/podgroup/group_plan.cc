@@ -27,8 +27,8 @@ GroupPlan plan_group(const ObservedGroup& observed) {
   if (!observed.exists) {
     if (!plan.annotate.empty()) {
       plan.create_from = plan.annotate.front();
-    } else if (first_live && (!observed.owner_is_workload ||
-                              (observed.workload && !observed.workload->is_being_deleted))) {
+    } else if (first_live &&
+               (!observed.owner_is_workload || (observed.workload && !observed.workload->is_being_deleted))) {
       // Deleted under the feet of its pods, by hand or by a scale to zero and back. They would wait for ever.
       plan.create_from = first_live;
       plan.create_only_if_owner_lives = true;

@@ -44,9 +44,9 @@ struct ObservedWorkload {
 struct ObservedGroup {
   bool exists = false;
   std::string uid;
-  bool owner_is_workload = false;             // a kind that we watch; `workload` is then nothing if it is gone
-  std::optional<ObservedWorkload> workload;   // the one with the owner's UID
-  std::vector<ObservedMember> members;        // in the order of names
+  bool owner_is_workload = false;            // a kind that we watch; `workload` is then nothing if it is gone
+  std::optional<ObservedWorkload> workload;  // the one with the owner's UID
+  std::vector<ObservedMember> members;       // in the order of names
 };
 
 struct GroupPlan {

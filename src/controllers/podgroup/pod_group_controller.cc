@@ -171,8 +171,7 @@ void PodGroupController::on_pod(const kube::Change<PodProjection>& change) {
   const std::string_view group = change.after->metadata.annotations.get(api::keys::kGroupName);
   if (!group.empty()) {
     // A pod that has its group needs us only if the group is missing, which is looked at once.
-    const bool is_news =
-        change.is_added() || change.before->metadata.annotations.get(api::keys::kGroupName) != group;
+    const bool is_news = change.is_added() || change.before->metadata.annotations.get(api::keys::kGroupName) != group;
     if (!is_news || group.substr(0, kGroupNamePrefix.size()) != kGroupNamePrefix) return;
     const GroupOwner owner = owner_of(change.after->metadata);
     if (group == group_name(owner.uid)) work_.add(owner.to_key());
@@ -276,8 +275,8 @@ Outcome PodGroupController::delete_group(const GroupOwner& owner, const PodGroup
     return workload.error().is(Reason::NotFound) ? Outcome::done() : Outcome::failed(workload.error());
   }
   if (workload->uid != owner.uid || workload->replicas.value_or(1) != 0) return Outcome::done();
-  const auto deleted = kube::delete_object(client_, kPodGroups, {owner.ns, group.metadata.name},
-                                           {.uid = group.metadata.uid}, stop);
+  const auto deleted =
+      kube::delete_object(client_, kPodGroups, {owner.ns, group.metadata.name}, {.uid = group.metadata.uid}, stop);
   if (!deleted.ok())
     return Outcome::failed(deleted.error().with_context("delete pod group " + owner.ns + "/" + group.metadata.name));
   log_.info("pod group deleted, because its workload has no replicas",
@@ -293,7 +292,8 @@ Outcome PodGroupController::ensure_group(const GroupOwner& owner, const Observed
   const auto pod = kube::get_object<Pod>(client_, {owner.ns, member.name}, stop);
   if (!pod.ok() && !pod.error().is(Reason::NotFound)) return Outcome::failed(pod.error());
   const std::string name = group_name(owner.uid);
-  // The pod is gone or has found another group: the cache will show it, and mark the owner again if there is more to do.
+  // The pod is gone or has found another group: the cache will show it, and mark the owner again if there is more to
+  // do.
   if (!pod.ok() || pod->metadata.uid != member.uid) return Outcome::retry_after(std::chrono::milliseconds(100));
   const std::string_view named = pod->metadata.annotations.get(api::keys::kGroupName);
   if (!named.empty() && named != name) {
@@ -376,7 +376,8 @@ Result<PodGroupController::Owners> PodGroupController::read_owners(const Pod& po
         // Nothing to inherit from one that is gone or that we may not see. Anything else would give the group a wrong
         // size, so it is tried again.
         if (!error.is(Reason::NotFound) && !error.is(Reason::Forbidden)) return error;
-        if (error.is(Reason::Forbidden)) log_.warn("owner of a pod cannot be read; nothing is inherited", {{"error", error}});
+        if (error.is(Reason::Forbidden))
+          log_.warn("owner of a pod cannot be read; nothing is inherited", {{"error", error}});
         continue;
       }
       found = std::move(*read);
@@ -392,8 +393,7 @@ Result<PodGroupController::Owners> PodGroupController::read_owners(const Pod& po
 }
 
 Result<PodGroupController::FoundOwner> PodGroupController::read_owner(const kube::Resource& resource,
-                                                                      const ObjectKey& key,
-                                                                      const rt::StopToken& stop) {
+                                                                      const ObjectKey& key, const rt::StopToken& stop) {
   BASALT_TRY(const kube::Response response,
              client_.call({.verb = kube::Verb::Get, .resource = resource, .ns = key.ns, .name = key.name}, stop));
   BASALT_TRY(const json::Value object, json::Value::parse(*response.body));

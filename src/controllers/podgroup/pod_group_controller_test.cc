@@ -182,12 +182,13 @@ TEST(PodGroupScenario, D7ANewTemplateIsFollowedAndForeignFieldsStay) {
                     "status");
     f.pod("s-0", {.owner = owner, .labels = "controller-revision-hash: r2"});
     const std::string name(f.wait_group("s-0").string_at({"metadata", "name"}));
-    f.cluster.patch(resources::kPodGroups, "default", name,
-                    R"({"metadata":{"labels":{"foreign":"1"}},"spec":{"queue":"by-namespace"},"status":{"phase":"Running"}})");
+    f.cluster.patch(
+        resources::kPodGroups, "default", name,
+        R"({"metadata":{"labels":{"foreign":"1"}},"spec":{"queue":"by-namespace"},"status":{"phase":"Running"}})");
     f.rest();
     f.pod("s-1", {.owner = owner, .labels = "controller-revision-hash: r2", .cpu = "5"});
-    EXPECT_TRUE(f.cluster.wait_until(
-        [&] { return f.group(name)->string_at({"spec", "minResources", "cpu"}) == "5"; }, seconds(5)));
+    EXPECT_TRUE(f.cluster.wait_until([&] { return f.group(name)->string_at({"spec", "minResources", "cpu"}) == "5"; },
+                                     seconds(5)));
     f.wait_group("s-1");
     const json::Value group = *f.group(name);
     EXPECT_EQ(group.string_at({"spec", "queue"}), "by-namespace");

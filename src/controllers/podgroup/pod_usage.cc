@@ -22,9 +22,7 @@ bool is_extended(std::string_view name) {
 }
 
 // Those that a pod may set for itself as a whole.
-bool is_pod_level(std::string_view name) {
-  return name == "cpu" || name == "memory" || starts_with(name, kHugePages);
-}
+bool is_pod_level(std::string_view name) { return name == "cpu" || name == "memory" || starts_with(name, kHugePages); }
 
 enum class Side : std::uint8_t { Requests, Limits };
 

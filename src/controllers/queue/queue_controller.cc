@@ -134,7 +134,7 @@ class QueueController final : public Controller {
 
   mutable rt::Mutex mutex_;
   std::map<std::string, std::set<ObjectKey>> pending_commands_ BASALT_GUARDED_BY(mutex_);  // by queue
-  std::map<std::string, GroupCounts> shown_ BASALT_GUARDED_BY(mutex_);                      // what the gauges say
+  std::map<std::string, GroupCounts> shown_ BASALT_GUARDED_BY(mutex_);                     // what the gauges say
 
   std::optional<rt::Workers<std::string>> workers_;  // used only by the owner
 };
@@ -306,10 +306,10 @@ Outcome QueueController::reconcile_command(const Command& command, bool is_last,
     return Outcome::done();
   }
   if (!command.target->uid.empty() && command.target->uid != fresh->metadata.uid) {
-    return refuse(command, &*fresh,
-                  "it is for an earlier queue of this name (UID " + command.target->uid + ", now " +
-                      fresh->metadata.uid + ")",
-                  stop);
+    return refuse(
+        command, &*fresh,
+        "it is for an earlier queue of this name (UID " + command.target->uid + ", now " + fresh->metadata.uid + ")",
+        stop);
   }
   const QueuePlan plan = plan_queue(observe(*fresh), command.action);
   if (plan.refusal != Refusal::None) {
@@ -391,9 +391,9 @@ Outcome QueueController::refuse(const Command& command, const Queue* queue, cons
 }
 
 Outcome QueueController::consume(const Command& command, const rt::StopToken& stop) {
-  const auto deleted = kube::delete_object(client_, kube::resource_of<Command>(),
-                                           {command.metadata.namespace_, command.metadata.name},
-                                           {.uid = command.metadata.uid}, stop);
+  const auto deleted =
+      kube::delete_object(client_, kube::resource_of<Command>(), {command.metadata.namespace_, command.metadata.name},
+                          {.uid = command.metadata.uid}, stop);
   // A conflict: another command bears the name by now, so this one is gone.
   if (!deleted.ok() && !deleted.error().is(Reason::Conflict)) return Outcome::failed(deleted.error());
   expectations_.note_delete(queue_key(command.target->name), kube::resource_of<Command>(), command.metadata.uid);

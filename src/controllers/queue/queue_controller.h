@@ -13,7 +13,7 @@ struct QueueControllerOptions {
   // --max-requeue-num. A command that only waits for the parent queue to open is refused after the time that so many
   // retries take (5 ms, doubled each time: 164 s for 15); negative: never. Everything else is tried for ever.
   int retries_max = 15;
-  bool sync_commands = true;         // feature gate QueueCommandSync
+  bool sync_commands = true;          // feature gate QueueCommandSync
   bool create_missing_queues = true;  // root and the default queue, which else only Volcano's scheduler creates
   std::string default_queue = "default";
   // The longest pause between two tries. After an outage of the API server all is well within two of them.

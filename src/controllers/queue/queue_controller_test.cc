@@ -273,8 +273,8 @@ TEST(QueueScenario, Q17TwoManagersCarryACommandOutOnce) {
     ControllerProcess other(runtime, f.cluster.client(), f.log,
                             {[](ControllerContext& context) { return make_queue_controller(context); }});
     // One of them is slow: what it decides is old by the time it writes.
-    other.faults().set_plan({.delay_max = std::chrono::milliseconds(200),
-                             .event_delay_max = std::chrono::milliseconds(200)});
+    other.faults().set_plan(
+        {.delay_max = std::chrono::milliseconds(200), .event_delay_max = std::chrono::milliseconds(200)});
     other.start();
     f.queue("q");
     f.becomes("q", "Open");

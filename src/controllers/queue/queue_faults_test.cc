@@ -76,7 +76,9 @@ FaultStory<QueueFixture> story(rt::Duration patience = kPatience) {
 TEST(QueueFaults, ACrashAtEveryCall) { controllers::testing::crash_at_every_call(story()); }
 TEST(QueueFaults, AFailureOfEveryCall) { controllers::testing::fail_every_call(story()); }
 TEST(QueueFaults, EveryEventLostRepeatedAndLate) { controllers::testing::strike_every_event(story()); }
-TEST(QueueFaults, FailingCallsAndLateEvents) { controllers::testing::play_under_random_faults(story(kMuchPatience), 40); }
+TEST(QueueFaults, FailingCallsAndLateEvents) {
+  controllers::testing::play_under_random_faults(story(kMuchPatience), 40);
+}
 
 TEST(QueueFaults, TheApiIsAwayForAnHour) {
   rt::run_seeds(1, 20, [](rt::SimRuntime& runtime) {

@@ -41,9 +41,7 @@ TEST(QueuePlan, EveryStateActionAndCountGoesWhereTheTableSays) {
   EXPECT_EQ(cells, 15);
 }
 
-ObservedQueue observed(S state) {
-  return {.name = "q", .parent = "root", .state = state, .parent_state = S::Open};
-}
+ObservedQueue observed(S state) { return {.name = "q", .parent = "root", .state = state, .parent_state = S::Open}; }
 
 // Everything that can be observed, with every command: whatever happens, it ends.
 TEST(QueuePlan, EveryObservationSettlesAndNothingIsWrittenWithoutChange) {

@@ -1,5 +1,8 @@
 #include "controllers/job/testing/fault_workload.h"
 
+#include <cstdio>
+#include <cstdlib>
+
 #include "base/check.h"
 
 namespace basalt::controllers::job {
@@ -8,6 +11,12 @@ namespace {
 using namespace std::chrono_literals;
 namespace resources = sim::resources;
 using api::core::PodProjection;
+
+// BASALT_TRACE_CALLS=1 prints what happens to job and pods, and at the end all calls of the first process.
+bool is_traced() {
+  static const bool traced = std::getenv("BASALT_TRACE_CALLS") != nullptr;
+  return traced;
+}
 
 JobText text_of(std::string policies, std::vector<std::pair<std::string, int>> tasks, std::string spec = {},
                 std::string task_more = {}) {
@@ -265,6 +274,9 @@ class Run {
     ending.calls = faults_.calls();
     ending.events = faults_.events();
     ending.struck = faults_.struck() || faults_.crashed();
+    if (is_traced()) {
+      for (const std::string& call : faults_.call_log()) std::printf("%s\n", call.c_str());
+    }
     check_counters(job, cluster_, audit_);
     EXPECT_EQ(audit_.complaint(), "");
     for (const std::string& phase : audit_.phases()) {
@@ -340,6 +352,12 @@ void Audit::on_pod(const kube::Change<PodProjection>& change) {
   const PodProjection& pod = change.object();
   const std::string name = pod.metadata.name.str();
   const std::string uid = pod.metadata.uid.str();
+  if (is_traced())
+    std::printf("pod %s %s %s%s\n", name.c_str(), pod.status.phase.str().c_str(),
+                pod.metadata.annotations.contains("volcano.sh/controller-out-of-sync") ? "marked " : "",
+                change.is_deleted() ? "gone"
+                : change.is_added() ? "new"
+                                    : "");
   const rt::MutexLock lock(mutex_);
   if (pod.metadata.owner_references.empty()) {
     complain("pod " + name + " has no owner");
@@ -359,6 +377,7 @@ void Audit::on_pod(const kube::Change<PodProjection>& change) {
 }
 
 void Audit::on_job(const kube::Change<api::batch::Job>& change) {
+  if (is_traced()) std::printf("job %s\n", json::to_text(change.object().status).c_str());
   const rt::MutexLock lock(mutex_);
   phases_.insert(change.object().status.state.phase);
   if (!change.is_updated()) return;

@@ -25,7 +25,7 @@ namespace resources = sim::resources;
 class PodGroupFixture {
  public:
   explicit PodGroupFixture(rt::SimRuntime& runtime, PodGroupControllerOptions options = {},
-                   std::vector<std::shared_ptr<apiserver::AdmissionHook>> hooks = {})
+                           std::vector<std::shared_ptr<apiserver::AdmissionHook>> hooks = {})
       : sink(std::make_shared<CollectingLogSink>()),
         log(sink, LogLevel::Info),
         cluster(runtime, {.log = log, .hooks = std::move(hooks)}),
@@ -38,9 +38,9 @@ class PodGroupFixture {
   }
   void start() {
     process = std::make_unique<ControllerProcess>(
-        runtime_, cluster.client(), log,
-        std::vector<ControllerProcess::Make>{
-            [this](ControllerContext& context) { return make_pod_group_controller(context, options_); }});
+        runtime_, cluster.client(), log, std::vector<ControllerProcess::Make>{[this](ControllerContext& context) {
+          return make_pod_group_controller(context, options_);
+        }});
     process->start();
   }
   void stop() {
@@ -69,11 +69,12 @@ class PodGroupFixture {
   // Returns the owner reference for its pods.
   std::string workload(std::string_view kind, std::string_view name, int replicas, std::string_view annotations = {},
                        std::string_view ns = "default") {
-    const json::Value stored = cluster.apply(
-        "{apiVersion: apps/v1, kind: " + std::string(kind) + ", metadata: {name: " + std::string(name) +
-        ", namespace: " + std::string(ns) + ", annotations: {" + std::string(annotations) + "}}, spec: {replicas: " +
-        std::to_string(replicas) + ", serviceName: s, selector: {matchLabels: {app: x}}, template: {metadata: {labels: "
-        "{app: x}}, spec: {containers: [{name: c, image: i}]}}}}");
+    const json::Value stored =
+        cluster.apply("{apiVersion: apps/v1, kind: " + std::string(kind) + ", metadata: {name: " + std::string(name) +
+                      ", namespace: " + std::string(ns) + ", annotations: {" + std::string(annotations) +
+                      "}}, spec: {replicas: " + std::to_string(replicas) +
+                      ", serviceName: s, selector: {matchLabels: {app: x}}, template: {metadata: {labels: "
+                      "{app: x}}, spec: {containers: [{name: c, image: i}]}}}}");
     return "{apiVersion: apps/v1, kind: " + std::string(kind) + ", name: " + std::string(name) +
            ", uid: " + std::string(stored.string_at({"metadata", "uid"})) +
            ", controller: true, blockOwnerDeletion: true}";
@@ -90,7 +91,8 @@ class PodGroupFixture {
     return name.empty() ? std::nullopt : cluster.get(resources::kPodGroups, ns, name);
   }
   // The group of a pod, once it has one that exists.
-  json::Value wait_group(std::string_view pod, std::string_view ns = "default", rt::Duration limit = std::chrono::seconds(10)) {
+  json::Value wait_group(std::string_view pod, std::string_view ns = "default",
+                         rt::Duration limit = std::chrono::seconds(10)) {
     const bool found = cluster.wait_until([&] { return group(group_of(pod, ns), ns).has_value(); }, limit);
     if (!found) ADD_FAILURE() << "pod " << pod << " has no group, but names " << group_of(pod, ns);
     return found ? *group(group_of(pod, ns), ns) : json::Value();

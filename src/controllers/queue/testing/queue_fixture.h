@@ -37,9 +37,9 @@ class QueueFixture {
 
   void start() {
     process = std::make_unique<ControllerProcess>(
-        runtime_, cluster.client(), log,
-        std::vector<ControllerProcess::Make>{
-            [this](ControllerContext& context) { return make_queue_controller(context, options_); }});
+        runtime_, cluster.client(), log, std::vector<ControllerProcess::Make>{[this](ControllerContext& context) {
+          return make_queue_controller(context, options_);
+        }});
     process->start();
   }
   void stop() {
@@ -60,9 +60,8 @@ class QueueFixture {
     if (uid.empty()) uid = target ? std::string(target->string_at({"metadata", "uid"})) : "none";
     const std::string name = std::string(queue) + "-" + std::to_string(++commands_given_);
     cluster.apply("{apiVersion: bus.volcano.sh/v1alpha1, kind: Command, metadata: {name: " + name +
-                  "}, action: " + std::string(action) +
-                  ", target: {apiVersion: scheduling.volcano.sh/v1beta1, kind: " + std::string(kind) +
-                  ", name: " + std::string(queue) + ", uid: " + uid + "}}");
+                  "}, action: " + std::string(action) + ", target: {apiVersion: scheduling.volcano.sh/v1beta1, kind: " +
+                  std::string(kind) + ", name: " + std::string(queue) + ", uid: " + uid + "}}");
     return name;
   }
   void pod_group(std::string_view name, std::string_view queue, std::string_view phase = "Pending") {
