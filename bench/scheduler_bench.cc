@@ -36,18 +36,25 @@ constexpr int kGang = 10;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
+// What an API server adds; not part of what is sent to one (`serial` 0).
+std::string identity(const std::string& name, int serial) {
+  if (serial == 0) return "";
+  return R"(,"uid":")" + name + R"(","resourceVersion":")" + std::to_string(serial) +
+         R"(","creationTimestamp":"2026-01-01T00:00:00Z")";
+}
+
 std::string group_json(int group, int serial) {
-  return R"({"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{"name":"g)" +
-         std::to_string(group) + R"(","namespace":"default","uid":"g)" + std::to_string(group) +
-         R"(","resourceVersion":")" + std::to_string(serial) +
-         R"(","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"minMember":10,"queue":"default","minResources":{"cpu":"1","memory":"1Gi"}}})";
+  const std::string name = "g" + std::to_string(group);
+  return R"({"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{"name":")" + name +
+         R"(","namespace":"default")" + identity(name, serial) +
+         R"(},"spec":{"minMember":10,"queue":"default","minResources":{"cpu":"1","memory":"1Gi"}}})";
 }
 
 std::string pod_json(int group, int index, int serial) {
   const std::string name = "g" + std::to_string(group) + "-" + std::to_string(index);
-  return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name + R"(","namespace":"default","uid":")" +
-         name + R"(","resourceVersion":")" + std::to_string(serial) +
-         R"(","labels":{"volcano.sh/job-name":"bench"},"annotations":{"scheduling.k8s.io/group-name":"g)" +
+  return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name + R"(","namespace":"default")" +
+         identity(name, serial) +
+         R"(,"labels":{"volcano.sh/job-name":"bench"},"annotations":{"scheduling.k8s.io/group-name":"g)" +
          std::to_string(group) +
          R"(","basalt.volcano.sh/run-time":"10ms"}},"spec":{"schedulerName":"volcano","restartPolicy":"Never","containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"100m","memory":"100Mi"}}}]}})";
 }
@@ -178,7 +185,9 @@ void end_to_end(int pods, int nodes) {
   std::vector<kube::Request> requests;
   const auto send = [&] {
     for (const auto& result : client->call_all(requests, {}, stop.token())) {
-      if (!result.ok()) std::printf("%s\n", result.error().to_string().c_str());
+      if (result.ok()) continue;
+      std::printf("%s\n", result.error().to_string().c_str());
+      std::exit(1);
     }
     requests.clear();
   };

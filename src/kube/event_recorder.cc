@@ -45,6 +45,16 @@ struct EventRecorder::Item {
   rt::WallTime time{};
 };
 
+namespace {
+
+// The object whatever happened to it between two events: a repetition is one even if the object changed meanwhile.
+ObjectReference any_version(ObjectReference object) {
+  object.resource_version.clear();
+  return object;
+}
+
+}  // namespace
+
 // What has been said lately, so that a repetition becomes a count.
 struct EventRecorder::Correlator {
   using GroupKey = std::tuple<ObjectReference, EventType, std::string>;               // object, type, reason
@@ -149,8 +159,8 @@ void EventRecorder::run() {
 // Many messages of one reason become one event.
 std::string EventRecorder::combine(const Item& item) {
   const rt::Instant now = runtime_.now();
-  auto& group =
-      correlator_->groups.get_or_add({item.object, item.type, item.reason}, [] { return Correlator::Group(); });
+  auto& group = correlator_->groups.get_or_add({any_version(item.object), item.type, item.reason},
+                                               [] { return Correlator::Group(); });
   if (now - group.last > options_.similar_window) group.messages.clear();
   group.last = now;
   group.messages.insert(item.message);
@@ -160,7 +170,8 @@ std::string EventRecorder::combine(const Item& item) {
 }
 
 EventRecorder::Verdict EventRecorder::write(const Item& item, const rt::StopToken& stop) {
-  auto& meter = correlator_->meters.get_or_add(item.object, [this] {
+  const ObjectReference object = any_version(item.object);
+  auto& meter = correlator_->meters.get_or_add(object, [this] {
     const double per_second = 1 / std::chrono::duration<double>(options_.refill_per_object).count();
     return rt::TokenMeter({.per_second = per_second, .burst = static_cast<double>(options_.burst_per_object)},
                           runtime_.now());
@@ -169,9 +180,9 @@ EventRecorder::Verdict EventRecorder::write(const Item& item, const rt::StopToke
   if (!meter.try_take(runtime_.now())) return Verdict::Spam;
   const bool combined = message != item.message;
   // All that are combined share one entry, whatever their message.
-  Correlator::Written& written = correlator_->written.get_or_add(
-      {item.object, item.type, item.reason, combined ? std::string(kCombined) : message},
-      [] { return Correlator::Written(); });
+  Correlator::Written& written =
+      correlator_->written.get_or_add({object, item.type, item.reason, combined ? std::string(kCombined) : message},
+                                      [] { return Correlator::Written(); });
   const std::string time =
       api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(item.time)).to_string();
   if (!written.name.empty()) {

@@ -35,9 +35,8 @@ TEST_F(ProcessFaults, PodsDeletedWhileTheyStartLeaveNothing) {
         return !std::filesystem::exists(pods, error) || std::filesystem::is_empty(pods, error);
       },
       20s));
-  auto other = make_linux_process_runner(*runtime_, Logger(), Isolation::Never);
-  EXPECT_EQ((*other)->kill_marked("BASALT_HOST_ID=" + agent_->host->mark()), 0u);
-  (*other)->stop();
+  const std::string mark = "BASALT_HOST_ID=" + agent_->host->mark();
+  EXPECT_TRUE(cluster_.wait_until([&] { return testing::count_marked(mark) == 0; }, 20s));
 }
 
 TEST_F(ProcessFaults, APodRecreatedUnderItsNameIsAnother) {

@@ -208,9 +208,7 @@ TEST_F(ProcessNodeTest, NothingSurvivesTheStop) {
   const pid_t escaped = std::stoi(log("s"));
   const std::string mark = "BASALT_HOST_ID=" + agent_->host->mark();
   end();
-  auto other = make_linux_process_runner(*runtime_, Logger(), Isolation::Never);
-  EXPECT_EQ((*other)->kill_marked(mark), 0u);
-  (*other)->stop();
+  EXPECT_EQ(testing::count_marked(mark), 0u);
   // Killed, though perhaps still a zombie of somebody who does not reap.
   const auto stat = read_file("/proc/" + std::to_string(escaped) + "/stat");
   EXPECT_TRUE(!stat || stat->find(") Z ") != std::string::npos) << *stat;

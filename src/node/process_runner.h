@@ -72,7 +72,7 @@ class ProcessRunner {
   // To the whole group; a process that has ended is fine.
   virtual void signal(ProcessId id, int signal) = 0;
   // Kills every process of this machine whose environment has this entry ("NAME=value"): what a crashed agent left
-  // behind, or what left its group. Returns how many.
+  // behind, or what left its group. Waits a while until they are gone. Returns how many they were.
   virtual std::size_t kill_marked(std::string_view marker) = 0;
   // From now on every process with this entry is killed when this program dies, even by SIGKILL.
   virtual Done guard(std::string_view marker) = 0;

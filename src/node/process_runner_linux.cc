@@ -14,6 +14,7 @@
 #include <deque>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/strings.h"
 #include "node/mount_plan.h"
@@ -27,12 +28,20 @@ namespace {
 constexpr std::size_t kReadBytes = 64 * 1024;
 constexpr int kReadsAtExitMax = 256;  // 16 MiB that were still in the pipes; they hold 64 KiB each unless enlarged
 
+constexpr int kKillRoundsMax = 200;
+constexpr rt::Duration kKillRoundPause = std::chrono::milliseconds(10);
+
 enum class Source : std::uint64_t { Exit, Out, Err, Wake };
 
 class LinuxProcessRunner final : public ProcessRunner {
  public:
   LinuxProcessRunner(rt::Runtime& runtime, Namespaces namespaces, int epoll_fd, int wake_fd)
-      : namespaces_(namespaces), epoll_fd_(epoll_fd), wake_fd_(wake_fd), started_(runtime), buffer_(kReadBytes, '\0') {
+      : runtime_(runtime),
+        namespaces_(namespaces),
+        epoll_fd_(epoll_fd),
+        wake_fd_(wake_fd),
+        started_(runtime),
+        buffer_(kReadBytes, '\0') {
     watch(wake_fd_, 0, Source::Wake);
     thread_ = rt::Thread(runtime, "processes", [this] { work(); });
   }
@@ -139,6 +148,7 @@ class LinuxProcessRunner final : public ProcessRunner {
   void reap(ProcessId id);
 
   // Fixed after construction.
+  rt::Runtime& runtime_;
   const Namespaces namespaces_;
   const int epoll_fd_;
   const int wake_fd_;
@@ -319,8 +329,9 @@ bool has_entry(const std::string& path, std::string_view marker) {
   return false;
 }
 
-std::size_t LinuxProcessRunner::kill_marked(std::string_view marker) {
-  std::size_t killed = 0;
+// Adds those of this round; whether there were any.
+bool kill_round(std::string_view marker, std::set<std::int64_t>& killed) {
+  bool any = false;
   std::error_code error;
   for (std::filesystem::directory_iterator entries("/proc", error), end; !error && entries != end;
        entries.increment(error)) {
@@ -332,11 +343,20 @@ std::size_t LinuxProcessRunner::kill_marked(std::string_view marker) {
     if (pid_fd < 0) continue;
     if (has_entry("/proc/" + name + "/environ", marker) &&
         ::syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, nullptr, 0) == 0) {
-      ++killed;
+      killed.insert(*pid);
+      any = true;
     }
     ::close(pid_fd);
   }
-  return killed;
+  return any;
+}
+
+std::size_t LinuxProcessRunner::kill_marked(std::string_view marker) {
+  std::set<std::int64_t> killed;
+  // A process that is killed takes a moment to go, and may have had a child in the last one.
+  for (int round = 0; round < kKillRoundsMax && kill_round(marker, killed); ++round)
+    runtime_.sleep_for(kKillRoundPause);
+  return killed.size();
 }
 
 // What this process may make and the option wants; found out by trying.

@@ -156,7 +156,7 @@ class Manager {
     log_.info("admission server listens", {{"port", (*server)->port()}, {"hooks", hooks_.size()}});
     if (options_.on_listening) options_.on_listening((*server)->port());
     while (true) {
-      look_after();
+      look_after(stop);
       if (stop.wait_for(runtime_, kTick)) break;
     }
     (*server)->stop(options_.graceful_shutdown_time);
@@ -164,13 +164,13 @@ class Manager {
   }
 
   // Whatever may have changed since the last tick.
-  void look_after() {
+  void look_after(const rt::StopToken& stop) {
     const rt::Instant now = runtime_.now();
     read_resource_groups();
     if (options_.self_signed) {
       if (now >= next_certificates_) {
         next_certificates_ = now + kCertificatePeriod;
-        if (const Done done = keeper_.refresh({}); !done.ok()) {
+        if (const Done done = keeper_.refresh(stop); !done.ok()) {
           log_.warn("certificates could not be looked after", {{"error", done.error()}});
         }
       }
@@ -179,7 +179,7 @@ class Manager {
                pem.ok() && net::check_certificates(*pem).ok()) {
       set_ca(*pem);
     }
-    if (now >= next_registration_ || !is_registered_.load(std::memory_order_acquire)) register_all();
+    if (now >= next_registration_ || !is_registered_.load(std::memory_order_acquire)) register_all(stop);
   }
 
   void set_ca(const std::string& pem) {
@@ -188,11 +188,11 @@ class Manager {
     is_registered_.store(false, std::memory_order_release);
   }
 
-  void register_all() {
+  void register_all(const rt::StopToken& stop) {
     next_registration_ = runtime_.now() + kRegistrationPeriod;
     bool all = true;
     for (const Hook* hook : hooks_) {
-      const auto done = register_ca_bundle(client_, *hook, ca_pem_, {});
+      const auto done = register_ca_bundle(client_, *hook, ca_pem_, stop);
       if (done.ok()) {
         complained_.erase(hook);
         if (*done) log_.info("the authority is registered", {{"configuration", hook->configuration_name()}});
@@ -204,6 +204,8 @@ class Manager {
         log_.warn("the authority is not registered, so this hook cannot be called",
                   {{"configuration", hook->configuration_name()}, {"error", done.error()}});
       }
+      // An API server that is away is not asked for every one of them.
+      if (done.error().is_transient()) break;
     }
     is_registered_.store(all, std::memory_order_release);
   }

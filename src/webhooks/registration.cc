@@ -13,6 +13,7 @@ Result<bool> register_ca_bundle(kube::Client& client, const Hook& hook, std::str
   get.resource = {"admissionregistration.k8s.io", "v1",
                   hook.is_mutating ? "mutatingwebhookconfigurations" : "validatingwebhookconfigurations"};
   get.name = hook.configuration_name();
+  get.timeout = std::chrono::seconds(5);
   const std::string bundle = base::base64_encode(ca_pem);
   for (int attempt = 1;; ++attempt) {
     BASALT_TRY(const kube::Response response, client.call(get, stop));

@@ -14,9 +14,9 @@
 
 namespace basalt::cli {
 
-inline constexpr int kExitVcctlFailed = 255;   // what vcctl ends with when a command fails
-inline constexpr int kExitVcctlUsage = 1;      // and when it does not understand the command line
-inline constexpr int kExitInterrupted = 130;   // as shells say of a program that Ctrl-C ended
+inline constexpr int kExitVcctlFailed = 255;  // what vcctl ends with when a command fails
+inline constexpr int kExitVcctlUsage = 1;     // and when it does not understand the command line
+inline constexpr int kExitInterrupted = 130;  // as shells say of a program that Ctrl-C ended
 
 // How failures are told. Success looks the same in both.
 enum class Manner : std::uint8_t {

@@ -85,7 +85,7 @@ struct Session {
   std::ostream& out;
   std::ostream& err;
   rt::StopToken stop;
-  bool suggests = true;  // whether errors may say more than the server did (vcctl's scripts compare them)
+  bool suggests = true;   // whether errors may say more than the server did (vcctl's scripts compare them)
   bool is_local = false;  // the cluster was started for this command and ends with it
 };
 

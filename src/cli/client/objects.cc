@@ -35,7 +35,8 @@ Result<std::vector<kube::Bytes>> list_bytes(Session& session, const kube::Resour
     items.insert(items.end(), page->items.begin(), page->items.end());
     const bool is_full = items.size() >= options.items_max;
     if (is_full) {
-      if (options.is_cut != nullptr) *options.is_cut = items.size() > options.items_max || !page->continue_token.empty();
+      if (options.is_cut != nullptr)
+        *options.is_cut = items.size() > options.items_max || !page->continue_token.empty();
       items.resize(options.items_max);
     }
     if (is_full || page->continue_token.empty()) return items;
@@ -44,11 +45,9 @@ Result<std::vector<kube::Bytes>> list_bytes(Session& session, const kube::Resour
 }
 
 Result<kube::Bytes> get_bytes(Session& session, const kube::Resource& resource, const api::ObjectKey& key) {
-  BASALT_TRY(kube::Response response, session.client.call({.verb = kube::Verb::Get,
-                                                           .resource = resource,
-                                                           .ns = key.ns,
-                                                           .name = key.name},
-                                                          session.stop));
+  BASALT_TRY(kube::Response response,
+             session.client.call({.verb = kube::Verb::Get, .resource = resource, .ns = key.ns, .name = key.name},
+                                 session.stop));
   return response.body;
 }
 
@@ -66,8 +65,8 @@ Error with_suggestion(Session& session, const kube::Resource& resource, const ap
     return error;
   }
   if (key.ns.empty()) return error;
-  const auto elsewhere = list_bytes(
-      session, resource, {.field_selector = "metadata.name=" + key.name, .items_max = 10});
+  const auto elsewhere =
+      list_bytes(session, resource, {.field_selector = "metadata.name=" + key.name, .items_max = 10});
   if (elsewhere.ok() && !elsewhere->empty()) {
     if (const auto identity = kube::identity_of(*elsewhere->front()); identity.ok())
       error.message += "; there is one in namespace \"" + identity->ns + "\": add -n " + identity->ns;
@@ -119,7 +118,8 @@ Result<std::optional<ObjectWatch::Change>> ObjectWatch::next(rt::Instant deadlin
     auto event = stream_->next(deadline);
     if (!event.ok()) {
       if (event.error().is(Reason::DeadlineExceeded)) return std::optional<Change>();
-      // Cancelled by a token of before an interrupt that was dealt with: a new watch goes on. The loop tests this one's.
+      // Cancelled by a token of before an interrupt that was dealt with: a new watch goes on. The loop tests this
+      // one's.
       stream_.reset();
       continue;
     }

@@ -132,8 +132,8 @@ Result<std::vector<LogLine>> PodSetLogs::poll(bool is_over, const rt::StopToken&
       continue;
     }
     const std::size_t index = index_of_pod_.try_emplace(name, index_of_pod_.size()).first->second;
-    const bool pod_ended = pod.status.phase == api::core::pod_phase::kSucceeded ||
-                           pod.status.phase == api::core::pod_phase::kFailed;
+    const bool pod_ended =
+        pod.status.phase == api::core::pod_phase::kSucceeded || pod.status.phase == api::core::pod_phase::kFailed;
     if (!pod_ended) ++open_;
     std::vector<const api::core::ContainerStatus*> containers;
     for (const auto& status : pod.status.init_container_statuses) containers.push_back(&status);

@@ -37,12 +37,12 @@ class ContainerLog {
   const std::string pod_;
   const std::string container_;
   const Options options_;
-  std::string last_time_;         // as the server wrote it, "" before the first line
-  std::string last_key_;          // the same in a form that can be compared
+  std::string last_time_;          // as the server wrote it, "" before the first line
+  std::string last_key_;           // the same in a form that can be compared
   std::size_t lines_at_last_ = 0;  // lines with that very time that were seen
   bool has_polled_ = false;
-  bool has_times_ = true;          // false: the server ignores `timestamps`, so the whole log is read again
-  std::size_t bytes_seen_ = 0;     // then
+  bool has_times_ = true;       // false: the server ignores `timestamps`, so the whole log is read again
+  std::size_t bytes_seen_ = 0;  // then
   std::size_t limit_bytes_ = 1u << 20;
 };
 
@@ -50,7 +50,7 @@ class ContainerLog {
 [[nodiscard]] std::string sortable_time(std::string_view rfc3339);
 
 struct LogLine {
-  std::string prefix;  // "worker-0", "worker-0/sidecar"
+  std::string prefix;     // "worker-0", "worker-0/sidecar"
   std::size_t index = 0;  // of the pod, for its colour
   std::string text;
 };

@@ -1,7 +1,7 @@
 #include "cli/client/process_host.h"
 
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 #include <atomic>
 #include <cstdio>
@@ -20,7 +20,8 @@
 namespace basalt::cli {
 namespace {
 
-constexpr std::string_view kLocalKubeconfig = ".basalt/kubeconfig";  // where `basalt up` writes it if nobody says otherwise
+constexpr std::string_view kLocalKubeconfig =
+    ".basalt/kubeconfig";                         // where `basalt up` writes it if nobody says otherwise
 constexpr std::size_t kFileBytesMax = 16u << 20;  // of a manifest; an API server takes 3 MiB an object
 
 class RestRawApi final : public RawApi {
@@ -62,9 +63,10 @@ class ProcessHost final : public Host {
     if (!is_configured_elsewhere(flags)) {
       overrides.kubeconfig = kLocalKubeconfig;
       if (!has_file(overrides.kubeconfig)) {
-        return Error::make(Reason::ServiceUnavailable,
-                           "no cluster is configured: 'basalt up' starts one in this folder; else set KUBECONFIG or use "
-                           "--kubeconfig FILE");
+        return Error::make(
+            Reason::ServiceUnavailable,
+            "no cluster is configured: 'basalt up' starts one in this folder; else set KUBECONFIG or use "
+            "--kubeconfig FILE");
       }
     }
     return connect(overrides);

@@ -57,9 +57,8 @@ void print_fixed(std::ostream& out, const std::vector<Column>& columns,
 
 std::string age_of(api::Time since, rt::WallTime now) {
   if (since.is_zero()) return "<unknown>";
-  return api::human_duration(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()) -
-      std::chrono::nanoseconds(std::chrono::seconds(since.unix_seconds())));
+  return api::human_duration(std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()) -
+                             std::chrono::nanoseconds(std::chrono::seconds(since.unix_seconds())));
 }
 
 std::string local_date(api::Time time) {

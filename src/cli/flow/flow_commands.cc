@@ -158,9 +158,8 @@ int create_from(CommandCall& call, const FlowKind& kind) {
   FlowFlags values;
   GoFlags flags = call.flags("Creates every " + std::string(kind.info.kind) + " of a YAML file.");
   flags.text("file", values.file, "YAML file", "FILE", 'f');
-  return call.run(flags, [&](Session& session) {
-    return for_each_document(session, kind, values.file, kube::Verb::Create);
-  });
+  return call.run(flags,
+                  [&](Session& session) { return for_each_document(session, kind, values.file, kube::Verb::Create); });
 }
 
 int list_all(CommandCall& call, const FlowKind& kind) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/client/test_host.h"
+#include "cli/client/host_test_support.h"
 #include "rt/sim_test_support.h"
 
 namespace basalt::cli {
@@ -40,11 +40,16 @@ TEST(FlowCommands, CreateListGetDelete) {
     EXPECT_EQ(ran.out, "Created JobFlow: default/a\nCreated JobFlow: default/longer-name\n");
     EXPECT_EQ(ran.exit, 0);
     ran = flow(host, {"list"});
-    EXPECT_TRUE(ran.out.starts_with("Name           Namespace    Phase    Age    \na              default               ")) << ran.out;
+    EXPECT_TRUE(
+        ran.out.starts_with("Name           Namespace    Phase    Age    \na              default               "))
+        << ran.out;
     EXPECT_EQ(flow(host, {"list", "-n", "elsewhere"}).out, "No resources found\n");
-    EXPECT_EQ(flow(host, {"list", "-o", "name"}).out, "jobflow.flow.volcano.sh/a\njobflow.flow.volcano.sh/longer-name\n");
-    EXPECT_TRUE(flow(host, {"get", "-N", "a"}).out.starts_with("Name    Namespace    Phase    Age    \na       default"));
-    EXPECT_EQ(flow(host, {"get"}).out, "Failed to get jobflow: name is mandatory to get the particular jobflow details\n");
+    EXPECT_EQ(flow(host, {"list", "-o", "name"}).out,
+              "jobflow.flow.volcano.sh/a\njobflow.flow.volcano.sh/longer-name\n");
+    EXPECT_TRUE(
+        flow(host, {"get", "-N", "a"}).out.starts_with("Name    Namespace    Phase    Age    \na       default"));
+    EXPECT_EQ(flow(host, {"get"}).out,
+              "Failed to get jobflow: name is mandatory to get the particular jobflow details\n");
     EXPECT_EQ(flow(host, {"delete", "-N", "a"}).out, "Deleted JobFlow: default/a\n");
     EXPECT_EQ(flow(host, {"delete"}).out, "Failed to delete jobflow: jobflow name must be specified\n");
   });
@@ -90,7 +95,8 @@ TEST(FlowCommands, Templates) {
     EXPECT_EQ(run({"create", "-f", "t.yaml"}).out, "Created JobTemplate: default/t\n");
     EXPECT_EQ(run({"list"}).out, "Name    Namespace    \nt       default      \n");
     EXPECT_EQ(run({"list", "--all-namespaces"}).exit, 1) << "vcctl has no such flag here";
-    EXPECT_EQ(run({"get"}).out, "Failed to get jobtemplate: name is mandatory to get the particular job template details\n");
+    EXPECT_EQ(run({"get"}).out,
+              "Failed to get jobtemplate: name is mandatory to get the particular job template details\n");
     EXPECT_EQ(run({"delete"}).out, "Failed to delete jobtemplate: job template name must be specified\n");
     EXPECT_EQ(run({"create", "-f", "flows.yaml"}).out,
               "Failed to create jobtemplate: flows.yaml:2: this is a JobFlow, not a JobTemplate\n");

@@ -288,7 +288,9 @@ Result<int> explain_hyper_job(Session& session, const HyperJobName& which) {
       if (children.clusters &&
           std::find(children.clusters->begin(), children.clusters->end(), cluster) == children.clusters->end())
         session.out << "Entry " << entry.name << " names cluster " << cluster << ", which does not exist"
-                    << base::did_you_mean(cluster, *children.clusters) << ".\n";
+                    << base::did_you_mean(
+                           cluster, std::vector<std::string_view>(children.clusters->begin(), children.clusters->end()))
+                    << ".\n";
     }
   }
   for (const auto& group : hyper_job.status.replicated_jobs_status) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/client/test_host.h"
+#include "cli/client/host_test_support.h"
 #include "crds/crds.h"
 #include "rt/sim_test_support.h"
 

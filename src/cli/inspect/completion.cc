@@ -67,7 +67,8 @@ complete -c PROGRAM -f -a '(__PROGRAM_complete)'
 )sh";
 
 const CommandGroup* group_of(std::string_view name) {
-  for (const CommandGroup* group : {&job_group(), &queue_group(), &pod_group(), &job_flow_group(), &job_template_group()}) {
+  for (const CommandGroup* group :
+       {&job_group(), &queue_group(), &pod_group(), &job_flow_group(), &job_template_group()}) {
     if (group->name == name) return group;
   }
   return nullptr;
@@ -204,11 +205,9 @@ class Completion {
     Host& host = host_();
     const auto connection = host.connect(flags);
     if (!connection.ok()) return {};
-    const auto page = connection->client->list({.resource = resource,
-                                                .ns = ns == "*" ? connection->ns : ns,
-                                                .limit = kNamesMax,
-                                                .timeout = kPatience},
-                                               host.interrupts().token());
+    const auto page = connection->client->list(
+        {.resource = resource, .ns = ns == "*" ? connection->ns : ns, .limit = kNamesMax, .timeout = kPatience},
+        host.interrupts().token());
     std::vector<std::string> result;
     if (!page.ok()) return result;
     for (const kube::Bytes& item : page->items) {
@@ -226,7 +225,8 @@ class Completion {
 
 }  // namespace
 
-std::vector<std::string> completions(const HostMaker& host, const std::string& program, const std::vector<std::string>& words) {
+std::vector<std::string> completions(const HostMaker& host, const std::string& program,
+                                     const std::vector<std::string>& words) {
   std::vector<std::string> found = Completion(host, program, words).run();
   if (found.size() == 1 && found.front() == kFiles) return found;
   const std::string current = words.empty() ? "" : words.back();
@@ -241,13 +241,15 @@ int run_completion(Invocation& invocation) {
   const std::string shell = invocation.arguments.empty() ? "" : invocation.arguments.front();
   if (shell == "--help" || shell == "-h") {
     invocation.out << "Prints a script that completes commands, flags and names of objects.\n\nUsage: " << program
-                   << " completion bash|zsh|fish\n\n  bash   source <(" << program << " completion bash)\n  zsh    source <("
-                   << program << " completion zsh)\n  fish   " << program << " completion fish | source\n";
+                   << " completion bash|zsh|fish\n\n  bash   source <(" << program
+                   << " completion bash)\n  zsh    source <(" << program << " completion zsh)\n  fish   " << program
+                   << " completion fish | source\n";
     return kExitOk;
   }
   const std::string_view script = shell == "bash" ? kBash : shell == "zsh" ? kZsh : shell == "fish" ? kFish : "";
   if (script.empty()) {
-    invocation.err << invocation.program << ": " << (shell.empty() ? "no shell is named" : "there is no script for '" + shell + "'")
+    invocation.err << invocation.program << ": "
+                   << (shell.empty() ? "no shell is named" : "there is no script for '" + shell + "'")
                    << "; it takes bash, zsh or fish.\n";
     return kExitUsage;
   }

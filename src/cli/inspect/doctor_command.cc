@@ -25,10 +25,14 @@ enum class Verdict : std::uint8_t { Ok, Warn, Failed, Skipped };
 
 std::string_view to_text(Verdict verdict) {
   switch (verdict) {
-    case Verdict::Ok: return "ok";
-    case Verdict::Warn: return "warn";
-    case Verdict::Failed: return "failed";
-    case Verdict::Skipped: return "skipped";
+    case Verdict::Ok:
+      return "ok";
+    case Verdict::Warn:
+      return "warn";
+    case Verdict::Failed:
+      return "failed";
+    case Verdict::Skipped:
+      return "skipped";
   }
   return "";
 }
@@ -128,7 +132,8 @@ class Doctor {
     const json::Value* resources = value.ok() ? value->find("resources") : nullptr;
     if (resources == nullptr || !resources->is_array()) return false;
     const auto& list = resources->as_array();
-    return std::any_of(list.begin(), list.end(), [plural](const json::Value& one) { return one.string_at({"name"}) == plural; });
+    return std::any_of(list.begin(), list.end(),
+                       [plural](const json::Value& one) { return one.string_at({"name"}) == plural; });
   }
 
   bool check_kinds() {
@@ -159,9 +164,11 @@ class Doctor {
                           .dry_run = true};
     const auto answer = session_.client.call(request, session_.stop);
     if (answer.ok()) {
-      add(Verdict::Warn, "admission", "the server takes a job that can never start: nobody checks jobs or fills in defaults",
+      add(Verdict::Warn, "admission",
+          "the server takes a job that can never start: nobody checks jobs or fills in defaults",
           "run 'basalt webhooks' (or vc-webhook-manager) and install its webhook configurations");
-    } else if (answer.error().is(Reason::Forbidden) && answer.error().message.find("cannot create") != std::string::npos) {
+    } else if (answer.error().is(Reason::Forbidden) &&
+               answer.error().message.find("cannot create") != std::string::npos) {
       add(Verdict::Skipped, "admission", answer.error().message);
     } else if (answer.error().is_transient() || answer.error().is(Reason::InternalError)) {
       add(Verdict::Failed, "admission", answer.error().message,
@@ -190,7 +197,8 @@ class Doctor {
                   const std::function<bool(const T&)>& is_seen) {
     const auto objects = list_objects<T>(session_, {.items_max = kObjectsRead});
     if (!objects.ok()) return add_error(check, objects.error());
-    const auto now = std::chrono::duration_cast<std::chrono::seconds>(session_.runtime.wall_now().time_since_epoch()).count();
+    const auto now =
+        std::chrono::duration_cast<std::chrono::seconds>(session_.runtime.wall_now().time_since_epoch()).count();
     std::size_t overdue = 0;
     std::size_t seen = 0;
     std::string example;
@@ -214,8 +222,7 @@ class Doctor {
   }
 
   void check_controllers() {
-    check_seen<api::batch::Job>("controllers", "jobs", "the controller manager",
-                                "'basalt controllers' starts it",
+    check_seen<api::batch::Job>("controllers", "jobs", "the controller manager", "'basalt controllers' starts it",
                                 [](const auto& job) { return !job.status.state.phase.empty(); });
   }
 
@@ -245,7 +252,8 @@ class Doctor {
   void check_permissions() {
     std::vector<std::string> missing;
     for (const Permission& permission : kPermissions) {
-      json::Object attributes{{"verb", permission.verb}, {"group", permission.group}, {"resource", permission.resource}};
+      json::Object attributes{
+          {"verb", permission.verb}, {"group", permission.group}, {"resource", permission.resource}};
       if (!permission.subresource.empty()) attributes.set("subresource", permission.subresource);
       if (permission.is_namespaced) attributes.set("namespace", ns_);
       const json::Value review = json::Object{{"apiVersion", "authorization.k8s.io/v1"},
@@ -279,10 +287,14 @@ class Doctor {
 
 Colour colour_of(Verdict verdict) {
   switch (verdict) {
-    case Verdict::Ok: return Colour::Green;
-    case Verdict::Warn: return Colour::Yellow;
-    case Verdict::Failed: return Colour::Red;
-    case Verdict::Skipped: return Colour::Faint;
+    case Verdict::Ok:
+      return Colour::Green;
+    case Verdict::Warn:
+      return Colour::Yellow;
+    case Verdict::Failed:
+      return Colour::Red;
+    case Verdict::Skipped:
+      return Colour::Faint;
   }
   return Colour::Plain;
 }
@@ -299,7 +311,8 @@ void print_findings(Session& session, const std::vector<Finding>& findings) {
 int doctor_from_flags(CommandCall& call) {
   std::string ns;
   std::string output;
-  GoFlags flags = call.flags("Checks the cluster: server, kinds, admission, queue, controllers, scheduler, nodes, permissions.");
+  GoFlags flags =
+      call.flags("Checks the cluster: server, kinds, admission, queue, controllers, scheduler, nodes, permissions.");
   add_namespace_flag(flags, ns, "jobs that you mean to run");
   add_value_output_flag(flags, output);
   flags.footer("Exit codes: 0 nothing failed, 1 something did.\n");

@@ -32,8 +32,7 @@ struct EventsFlags {
 
 api::MicroTime time_of(const Event& event) {
   if (event.series && event.series->last_observed_time) return event.series->last_observed_time;
-  if (event.last_timestamp)
-    return api::MicroTime::from_unix_micros(event.last_timestamp.unix_seconds() * 1'000'000);
+  if (event.last_timestamp) return api::MicroTime::from_unix_micros(event.last_timestamp.unix_seconds() * 1'000'000);
   if (event.event_time) return event.event_time;
   return api::MicroTime::from_unix_micros(event.metadata.creation_timestamp.unix_seconds() * 1'000'000);
 }
@@ -54,9 +53,9 @@ class Belonging {
     uids_.insert(job->object.metadata.uid);
     BASALT_TRY(const auto group, find_pod_group(session, job->object));
     if (group) uids_.insert(group->object.metadata.uid);
-    BASALT_TRY(const auto pods, list_objects<api::core::Pod>(
-                                    session, {.ns = ns,
-                                              .label_selector = std::string(api::keys::kJobName) + "=" + job_}));
+    BASALT_TRY(const auto pods,
+               list_objects<api::core::Pod>(
+                   session, {.ns = ns, .label_selector = std::string(api::keys::kJobName) + "=" + job_}));
     for (const auto& [pod, bytes] : pods) uids_.insert(pod.metadata.uid);
     return Ok{};
   }
@@ -83,7 +82,9 @@ class EventPages {
   EventPages(Session& session, const EventsFlags& flags)
       : session_(session),
         flags_(flags),
-        ns_(flags.all_namespaces ? "" : flags.ns.empty() ? session.ns : flags.ns),
+        ns_(flags.all_namespaces ? ""
+            : flags.ns.empty()   ? session.ns
+                                 : flags.ns),
         belonging_(flags.name) {}
 
   Result<int> run() {

@@ -44,9 +44,8 @@ class Gathering {
     in_.group = std::move(listed.object);
     in_.queue_name = in_.group->spec.queue.empty() ? "default" : in_.group->spec.queue;
     BASALT_TRY_DONE(read_pods(key.ns, ""));
-    std::erase_if(in_.pods, [&key](const auto& pod) {
-      return pod.metadata.annotations.get(api::keys::kGroupName) != key.name;
-    });
+    std::erase_if(in_.pods,
+                  [&key](const auto& pod) { return pod.metadata.annotations.get(api::keys::kGroupName) != key.name; });
     BASALT_TRY_DONE(read_surroundings());
     return std::move(in_);
   }
@@ -77,8 +76,8 @@ class Gathering {
     BASALT_TRY(auto queues, list_if_allowed<Queue>({.items_max = limit(kGroupsRead)}));
     in_.knows_queues = queues.has_value();
     if (queues) read_queues(*queues);
-    BASALT_TRY(auto groups, list_if_allowed<PodGroup>(
-                                {.items_max = limit(kGroupsRead), .is_cut = &in_.groups_are_cut}));
+    BASALT_TRY(auto groups,
+               list_if_allowed<PodGroup>({.items_max = limit(kGroupsRead), .is_cut = &in_.groups_are_cut}));
     in_.groups_are_cut = in_.groups_are_cut || !groups;
     if (groups) {
       for (auto& group : *groups) in_.other_groups.push_back(std::move(group.object));
@@ -186,7 +185,8 @@ class Printer {
     const std::string_view least = e_.position_is_a_minimum ? "at least " : "";
     out_ << "  " << least << e_.position << " of " << least << e_.waiting_in_queue << " that wait\n";
     for (const Waiting& one : e_.ahead)
-      out_ << "  ahead: " << one.name << " (priority " << one.priority << ", waits " << age_of(one.since, now_) << ")\n";
+      out_ << "  ahead: " << one.name << " (priority " << one.priority << ", waits " << age_of(one.since, now_)
+           << ")\n";
     if (e_.position > e_.ahead.size() + 1) out_ << "  ahead: " << e_.position - 1 - e_.ahead.size() << " more\n";
   }
 
@@ -220,8 +220,8 @@ int explain_job(CommandCall& call) {
     BASALT_TRY(const api::ObjectKey key, job_key(flags, name, ns, session));
     Gathering gathering(session, reads_all);
     const auto group = base::strip_prefix(key.name, "podgroup/");
-    BASALT_TRY(const ExplainInput input, group ? gathering.of_group({key.ns, std::string(*group)})
-                                               : gathering.of_job(key));
+    BASALT_TRY(const ExplainInput input,
+               group ? gathering.of_group({key.ns, std::string(*group)}) : gathering.of_job(key));
     const Explanation explanation = explain(input);
     if (!output.empty()) {
       print_value(session.out, output, to_json(explanation));

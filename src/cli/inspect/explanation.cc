@@ -95,8 +95,7 @@ class Explainer {
     const bool is_pending = out_.phase == "Pending" || out_.phase == group_phase::kInqueue || out_.phase.empty();
     if (group_says_why()) return;
     if (in_.job && !in_.job->status.state.reason.empty() && is_pending) {
-      wait_for(in_.job->status.state.reason, in_.job->status.state.message,
-               in_.job->status.state.last_transition_time);
+      wait_for(in_.job->status.state.reason, in_.job->status.state.message, in_.job->status.state.last_transition_time);
       return;
     }
     if (is_pending && in_.knows_queues && in_.queues.empty() && !in_.queue_name.empty()) {
@@ -222,8 +221,8 @@ class Explainer {
       for (const auto& owner : ahead[i]->metadata.owner_references) {
         if (owner.kind == "Job") name = owner.name;
       }
-      out_.ahead.push_back({ahead[i]->metadata.namespace_ + "/" + name, priority_of(*ahead[i]),
-                            ahead[i]->metadata.creation_timestamp});
+      out_.ahead.push_back(
+          {ahead[i]->metadata.namespace_ + "/" + name, priority_of(*ahead[i]), ahead[i]->metadata.creation_timestamp});
     }
   }
 
@@ -299,7 +298,8 @@ class Explainer {
       return;
     }
     if (out_.reason == "NoScheduler") {
-      const std::string name = in_.job && !in_.job->spec.scheduler_name.empty() ? in_.job->spec.scheduler_name : "volcano";
+      const std::string name =
+          in_.job && !in_.job->spec.scheduler_name.empty() ? in_.job->spec.scheduler_name : "volcano";
       remedies.push_back(is_older_than_grace(out_.reason_since)
                              ? "no scheduler named \"" + name + "\" seems to run: 'basalt doctor' looks"
                              : "wait a moment");
@@ -314,8 +314,7 @@ class Explainer {
       return;
     }
     for (const Gate& gate : out_.gates) add_remedy_of(gate);
-    if (out_.position > 1)
-      remedies.push_back("let those ahead run first, or give this one a higher priorityClassName");
+    if (out_.position > 1) remedies.push_back("let those ahead run first, or give this one a higher priorityClassName");
   }
 
   void add_remedy_of(const Gate& gate) {
@@ -329,7 +328,8 @@ class Explainer {
                              : "wait until " + line.lacking().to_string() + " " + line.resource +
                                    " is given back, ask for less, or add nodes";
       } else {
-        text = (can_never_fit ? "it can never fit in the " : "wait until others give it back, or raise the limit of the ") +
+        text = (can_never_fit ? "it can never fit in the "
+                              : "wait until others give it back, or raise the limit of the ") +
                gate.name + ": spec.capability." + line.resource + " is " + line.limit.to_string() + ", at least " +
                (line.in_use + line.requested).canonical() + " is needed now";
       }
@@ -394,25 +394,24 @@ json::Value to_json(const Explanation& e) {
   json::Array pods;
   for (const PodProblem& pod : e.pod_problems)
     pods.push_back(json::Object{{"name", pod.pod}, {"status", pod.status}, {"details", pod.details}});
-  return json::Object{{"subject", e.subject},
-                      {"phase", e.phase},
-                      {"since", e.since.to_string()},
-                      {"isWaiting", e.is_waiting},
-                      {"reason", e.reason},
-                      {"message", e.message},
-                      {"reasonSince", e.reason_since.to_string()},
-                      {"gang", json::Object{{"minMember", e.min_member},
-                                            {"pods", e.pods_existing},
-                                            {"placed", e.pods_placed}}},
-                      {"gates", std::move(gates)},
-                      {"queue", json::Object{{"name", e.queue},
-                                             {"position", static_cast<std::int64_t>(e.position)},
-                                             {"waiting", static_cast<std::int64_t>(e.waiting_in_queue)},
-                                             {"isMinimum", e.position_is_a_minimum},
-                                             {"ahead", std::move(ahead)}}},
-                      {"pods", std::move(pods)},
-                      {"dependencies", texts(e.dependencies)},
-                      {"remedies", texts(e.remedies)}};
+  return json::Object{
+      {"subject", e.subject},
+      {"phase", e.phase},
+      {"since", e.since.to_string()},
+      {"isWaiting", e.is_waiting},
+      {"reason", e.reason},
+      {"message", e.message},
+      {"reasonSince", e.reason_since.to_string()},
+      {"gang", json::Object{{"minMember", e.min_member}, {"pods", e.pods_existing}, {"placed", e.pods_placed}}},
+      {"gates", std::move(gates)},
+      {"queue", json::Object{{"name", e.queue},
+                             {"position", static_cast<std::int64_t>(e.position)},
+                             {"waiting", static_cast<std::int64_t>(e.waiting_in_queue)},
+                             {"isMinimum", e.position_is_a_minimum},
+                             {"ahead", std::move(ahead)}}},
+      {"pods", std::move(pods)},
+      {"dependencies", texts(e.dependencies)},
+      {"remedies", texts(e.remedies)}};
 }
 
 }  // namespace basalt::cli

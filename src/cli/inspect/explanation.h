@@ -30,10 +30,10 @@ struct ExplainInput {
   bool knows_queues = true;  // false: the user may not read them
   std::string queue_name;
   std::vector<api::scheduling::PodGroup> other_groups;
-  bool groups_are_cut = false;  // there are more than were read
+  bool groups_are_cut = false;                     // there are more than were read
   std::map<std::string, std::int64_t> priorities;  // by class
-  std::vector<api::core::Node> nodes;  // empty: not known
-  api::ResourceList in_use;  // of the whole cluster
+  std::vector<api::core::Node> nodes;              // empty: not known
+  api::ResourceList in_use;                        // of the whole cluster
   rt::WallTime now{};
 };
 
@@ -67,7 +67,7 @@ struct PodProblem {
 struct Explanation {
   std::string subject;  // "job default/train"
   std::string phase;
-  api::Time since;      // of the phase
+  api::Time since;  // of the phase
   bool is_waiting = false;
   bool is_over = false;
   std::string reason;   // one word

@@ -79,7 +79,8 @@ TEST(Explanation, UsersC_NamesReasonNumbersPlaceAndWayOut) {
   EXPECT_EQ(e.ahead[0].priority, 100);
   EXPECT_EQ(e.ahead[1].name, "ml/older");
   ASSERT_EQ(e.remedies.size(), 3u);
-  EXPECT_NE(e.remedies[0].find("spec.capability.cpu is 8, at least 11 is needed now"), std::string::npos) << e.remedies[0];
+  EXPECT_NE(e.remedies[0].find("spec.capability.cpu is 8, at least 11 is needed now"), std::string::npos)
+      << e.remedies[0];
   EXPECT_NE(e.remedies[1].find("wait until 1 cpu is given back"), std::string::npos) << e.remedies[1];
 }
 

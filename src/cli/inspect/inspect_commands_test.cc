@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 #include "cli/cli.h"
-#include "cli/client/test_host.h"
+#include "cli/client/host_test_support.h"
 #include "cli/inspect/completion.h"
 #include "cli/run/job_progress.h"
 #include "rt/sim_test_support.h"
@@ -44,10 +44,11 @@ std::string uid_of_train(sim::Cluster& cluster) {
 // The pod group and the pods that a controller would make.
 void add_children(sim::Cluster& cluster) {
   const std::string uid = uid_of_train(cluster);
-  const std::string owner = "ownerReferences: [{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: train, uid: " + uid +
-                            ", controller: true}]";
-  cluster.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: train-" + uid + ", " + owner +
-                "}, spec: {minMember: 2, queue: default, minResources: {cpu: 3}}}");
+  const std::string owner =
+      "ownerReferences: [{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: train, uid: " + uid +
+      ", controller: true}]";
+  cluster.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: train-" + uid + ", " +
+                owner + "}, spec: {minMember: 2, queue: default, minResources: {cpu: 3}}}");
   for (const char* index : {"0", "1"}) {
     cluster.apply("{apiVersion: v1, kind: Pod, metadata: {name: train-worker-" + std::string(index) +
                   ", labels: {volcano.sh/job-name: train, volcano.sh/task-spec: worker}, " + owner +
@@ -58,9 +59,10 @@ void add_children(sim::Cluster& cluster) {
 
 void add_node(sim::Cluster& cluster) {
   cluster.apply("{apiVersion: v1, kind: Node, metadata: {name: n1}}");
-  cluster.patch(resources::kNodes, "", "n1",
-                R"({"status":{"allocatable":{"cpu":"2","memory":"4Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}})",
-                "status");
+  cluster.patch(
+      resources::kNodes, "", "n1",
+      R"({"status":{"allocatable":{"cpu":"2","memory":"4Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}})",
+      "status");
 }
 
 TEST(Inspect, ExplainPrintsReasonNumbersAndPlace) {
@@ -70,14 +72,15 @@ TEST(Inspect, ExplainPrintsReasonNumbersAndPlace) {
     const std::string uid = uid_of_train(cluster);
     cluster.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: train-" + uid +
                   "}, spec: {minMember: 2, queue: default, minResources: {cpu: 3}}}");
-    cluster.patch(resources::kPodGroups, "default", "train-" + uid,
-                  R"({"status":{"phase":"Pending","conditions":[{"type":"Unschedulable","status":"True","transitionID":"1",
-                      "reason":"NotEnoughResources","message":"cpu is short by 1"}]}})",
-                  "status");
+    cluster.patch(
+        resources::kPodGroups, "default", "train-" + uid,
+        R"({"status":{"phase":"Pending","conditions":[{"type":"Unschedulable","status":"True","transitionID":"1",
+                      "reason":"NotEnoughResources","message":"cpu is short by 1"}]}})");
     const Ran ran = run_line(host, explain_command(), "basalt explain", {"train"});
     EXPECT_EQ(ran.exit, 0) << ran.err;
     for (const char* text :
-         {"job default/train: Pending", "NotEnoughResources", "cpu is short by 1", "2 pods must start together; 0 exist",
+         {"job default/train: Pending", "NotEnoughResources", "cpu is short by 1",
+          "2 pods must start together; 0 exist",
           "RESOURCE   REQUESTED   IN USE   LIMIT   FREE   SHORT\n  cpu        3           0        2       2      1\n",
           "1 of 1 that wait", "it can never fit on these nodes: ask for at most 2 cpu"}) {
       EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n--- in ---\n" << ran.out;
@@ -102,8 +105,9 @@ TEST(Inspect, TreeShowsAllThatBelongsToAJob) {
     const Ran ran = run_line(host, tree_command(), "basalt tree", {"train"});
     EXPECT_EQ(ran.exit, 0) << ran.err;
     EXPECT_TRUE(ran.out.starts_with("job/train  not seen yet  min 2")) << ran.out;
-    for (const char* text : {"├─ podgroup/train-", "├─ task/worker  2 of 2 pods\n│  ├─ pod/train-worker-0  Pending  no node\n",
-                             "├─ service/train\n", "└─ persistentvolumeclaim/data  missing  at /data\n"}) {
+    for (const char* text :
+         {"├─ podgroup/train-", "├─ task/worker  2 of 2 pods\n│  ├─ pod/train-worker-0  Pending  no node\n",
+          "├─ service/train\n", "└─ persistentvolumeclaim/data  missing  at /data\n"}) {
       EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n--- in ---\n" << ran.out;
     }
     EXPECT_EQ(ran.out.find("stranger"), std::string::npos);
@@ -119,13 +123,16 @@ TEST(Inspect, TopShowsQueuesAndNodes) {
     add_node(cluster);
     cluster.bind_pod("default", "train-worker-0", "n1");
     cluster.patch(resources::kQueues, "", "default", R"({"spec":{"weight":1,"capability":{"cpu":"4"}}})");
-    cluster.patch(resources::kQueues, "", "default", R"({"status":{"state":"Open","allocated":{"cpu":"3"}}})", "status");
+    cluster.patch(resources::kQueues, "", "default", R"({"status":{"state":"Open","allocated":{"cpu":"3"}}})",
+                  "status");
     const Ran queues = run_line(host, top_command(), "basalt top", {"queues"});
     EXPECT_EQ(queues.exit, 0) << queues.err;
-    EXPECT_NE(queues.out.find("default   Open    1        0         1         3/4   [#######...] 75%"), std::string::npos)
+    EXPECT_NE(queues.out.find("default   Open    1        0         1         3/4   [#######...] 75%"),
+              std::string::npos)
         << queues.out;
     const Ran nodes = run_line(host, top_command(), "basalt top", {"nodes"});
-    EXPECT_NE(nodes.out.find("n1     Ready    1/110   500m/2   [##........] 25%   0/4Gi"), std::string::npos) << nodes.out;
+    EXPECT_NE(nodes.out.find("n1     Ready    1/110   500m/2   [##........] 25%   0/4Gi"), std::string::npos)
+        << nodes.out;
     EXPECT_EQ(run_line(host, top_command(), "basalt top", {"pods"}).exit, 2);
     EXPECT_NE(run_line(host, top_command(), "basalt top", {"nodes", "-o", "json"}).out.find("\"requested\": \"500m\""),
               std::string::npos);
@@ -134,9 +141,9 @@ TEST(Inspect, TopShowsQueuesAndNodes) {
 
 std::string event_yaml(std::string_view name, std::string_view object, std::string_view uid, std::string_view time) {
   return "{apiVersion: v1, kind: Event, metadata: {name: " + std::string(name) + "}, involvedObject: {" +
-         std::string(object) + ", namespace: default, uid: \"" + std::string(uid) + "\"}, reason: R-" + std::string(name) +
-         ", message: m, type: Normal, count: 2, firstTimestamp: \"" + std::string(time) + "\", lastTimestamp: \"" +
-         std::string(time) + "\"}";
+         std::string(object) + ", namespace: default, uid: \"" + std::string(uid) + "\"}, reason: R-" +
+         std::string(name) + ", message: m, type: Normal, count: 2, firstTimestamp: \"" + std::string(time) +
+         "\", lastTimestamp: \"" + std::string(time) + "\"}";
 }
 
 TEST(Inspect, EventsOfAJobAreThoseOfItsGroupAndPodsToo) {
@@ -193,7 +200,8 @@ TEST(Inspect, LogsOfAllPodsWithTheirNames) {
       cluster.set_pod_phase("default", pod, "Succeeded");
     }
     host.on_get = [](const std::string& path) -> Result<std::string> {
-      return "2026-01-01T00:00:01Z from " + std::string(path.find("worker-0") != std::string::npos ? "zero" : "one") + "\n";
+      return "2026-01-01T00:00:01Z from " + std::string(path.find("worker-0") != std::string::npos ? "zero" : "one") +
+             "\n";
     };
     ran = run_line(host, logs_command(), "basalt logs", {"train"});
     EXPECT_EQ(ran.out, "worker-0 | from zero\nworker-1 | from one\n") << ran.err;
@@ -212,16 +220,19 @@ TEST(Inspect, DoctorFindsWhatIsMissing) {
     host.raw["/readyz"] = "ok";
     ran = run_line(host, doctor_command(), "basalt doctor", {});
     EXPECT_EQ(ran.exit, 1);
-    EXPECT_NE(ran.out.find("ok       server       https://sim (context sim), Kubernetes v1.36.0"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("ok       server       https://sim (context sim), Kubernetes v1.36.0"), std::string::npos)
+        << ran.out;
     EXPECT_NE(ran.out.find("kubectl apply --server-side -f deploy/crds"), std::string::npos);
     host.raw["/apis/batch.volcano.sh/v1alpha1"] = R"({"resources":[{"name":"jobs"},{"name":"cronjobs"}]})";
     host.raw["/apis/bus.volcano.sh/v1alpha1"] = R"({"resources":[{"name":"commands"}]})";
     host.raw["/apis/scheduling.volcano.sh/v1beta1"] = R"({"resources":[{"name":"queues"},{"name":"podgroups"}]})";
     host.runtime().sleep_for(std::chrono::minutes(1));
     ran = run_line(host, doctor_command(), "basalt doctor", {});
-    EXPECT_NE(ran.out.find("warn     admission    the server takes a job that can never start"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("warn     admission    the server takes a job that can never start"), std::string::npos)
+        << ran.out;
     EXPECT_NE(ran.out.find("ok       queue        the queue \"default\" is open"), std::string::npos) << ran.out;
-    EXPECT_NE(ran.out.find("failed   controllers  1 jobs have waited for longer than 15 s"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("failed   controllers  1 jobs have waited for longer than 15 s"), std::string::npos)
+        << ran.out;
     EXPECT_NE(ran.out.find("failed   nodes        0 of 0 nodes take pods"), std::string::npos) << ran.out;
   });
 }

@@ -39,8 +39,8 @@ PodSetLogs::Options options_of(const LogsFlags& flags, const std::string& job) {
   options.pods_max = static_cast<std::size_t>(flags.pods_max);
   if (flags.tail >= 0) options.log.tail_lines = flags.tail;
   if (flags.since.value.count() > 0)
-    options.log.since_seconds = std::max<std::int64_t>(
-        1, std::chrono::duration_cast<std::chrono::seconds>(flags.since.value).count());
+    options.log.since_seconds =
+        std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(flags.since.value).count());
   options.log.previous = flags.previous;
   options.log.shows_times = flags.timestamps;
   return options;
@@ -59,7 +59,8 @@ Result<int> show_logs(Session& session, const LogsFlags& flags, const api::Objec
     lines_shown += lines.size();
     if (logs.pods_left_out() > 0 && !has_said_left_out) {
       has_said_left_out = true;
-      session.err << "logs of " << logs.pods_left_out() << " further pods are not shown; --max-pods raises the number\n";
+      session.err << "logs of " << logs.pods_left_out()
+                  << " further pods are not shown; --max-pods raises the number\n";
     }
     if (!flags.follow) break;
     if (logs.all_ended()) {

@@ -88,10 +88,9 @@ Result<int> top_queues(Session& session, const std::string& output) {
   json::Array values;
   for (const auto& [queue, bytes] : queues) {
     const Counts& count = counts[queue.metadata.name];
-    std::vector<std::string> cells{queue.metadata.name,
-                                   paint(terminal, colour_of_phase(queue.status.state), queue.status.state),
-                                   std::to_string(queue.spec.weight), std::to_string(count.running),
-                                   std::to_string(count.waiting)};
+    std::vector<std::string> cells{
+        queue.metadata.name, paint(terminal, colour_of_phase(queue.status.state), queue.status.state),
+        std::to_string(queue.spec.weight), std::to_string(count.running), std::to_string(count.waiting)};
     json::Object resources;
     for (const std::string& name : names) {
       const api::Quantity used = queue.status.allocated.get(name);
@@ -171,10 +170,8 @@ Result<int> top_nodes(Session& session, const std::string& output) {
       resources.set(name, json::Object{{"requested", used.canonical()}, {"allocatable", all.canonical()}});
     }
     table.row(std::move(cells));
-    values.push_back(json::Object{{"name", node.metadata.name},
-                                  {"status", status},
-                                  {"pods", use.pods},
-                                  {"resources", std::move(resources)}});
+    values.push_back(json::Object{
+        {"name", node.metadata.name}, {"status", status}, {"pods", use.pods}, {"resources", std::move(resources)}});
   }
   if (!output.empty()) {
     print_value(session.out, output, json::Object{{"nodes", std::move(values)}});

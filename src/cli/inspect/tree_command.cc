@@ -49,7 +49,8 @@ void print_branch(std::ostream& out, const Terminal& terminal, const Branch& bra
   out << fit(line, terminal.width) << "\n";
   for (std::size_t i = 0; i < branch.below.size(); ++i) {
     const bool is_last = i + 1 == branch.below.size();
-    print_branch(out, terminal, branch.below[i], indent + (is_last ? "└─ " : "├─ "), indent + (is_last ? "   " : "│  "));
+    print_branch(out, terminal, branch.below[i], indent + (is_last ? "└─ " : "├─ "),
+                 indent + (is_last ? "   " : "│  "));
   }
 }
 
@@ -59,18 +60,21 @@ class Growing {
       : session_(session), job_(job), pods_max_(pods_max), now_(session.runtime.wall_now()) {}
 
   Result<Branch> grow() {
-    Branch root{"job", job_.metadata.name, job_.status.state.phase.empty() ? "not seen yet" : job_.status.state.phase,
-                "min " + std::to_string(job_.spec.min_available) + ", " +
-                    age_of(job_.metadata.creation_timestamp, now_),
-                {}};
+    Branch root{
+        "job",
+        job_.metadata.name,
+        job_.status.state.phase.empty() ? "not seen yet" : job_.status.state.phase,
+        "min " + std::to_string(job_.spec.min_available) + ", " + age_of(job_.metadata.creation_timestamp, now_),
+        {}};
     BASALT_TRY(const auto group, find_pod_group(session_, job_));
     if (group) {
       const auto& status = group->object.status;
-      root.below.push_back({"podgroup", group->object.metadata.name,
-                            status.phase.empty() ? "not seen yet" : status.phase,
-                            "queue " + group->object.spec.queue + ", minMember " +
-                                std::to_string(group->object.spec.min_member),
-                            {}});
+      root.below.push_back(
+          {"podgroup",
+           group->object.metadata.name,
+           status.phase.empty() ? "not seen yet" : status.phase,
+           "queue " + group->object.spec.queue + ", minMember " + std::to_string(group->object.spec.min_member),
+           {}});
     }
     BASALT_TRY_DONE(add_tasks(root));
     BASALT_TRY_DONE(add_owned<api::core::Service>(root));
@@ -88,9 +92,9 @@ class Growing {
   }
 
   Done add_tasks(Branch& root) {
-    BASALT_TRY(auto pods, list_objects<api::core::Pod>(
-                              session_, {.ns = job_.metadata.namespace_,
-                                         .label_selector = std::string(api::keys::kJobName) + "=" + job_.metadata.name}));
+    BASALT_TRY(auto pods, list_objects<api::core::Pod>(session_, {.ns = job_.metadata.namespace_,
+                                                                  .label_selector = std::string(api::keys::kJobName) +
+                                                                                    "=" + job_.metadata.name}));
     base::stable_sort(pods, [](const auto& a, const auto& b) {
       // worker-2 before worker-10.
       return std::pair(a.object.metadata.name.size(), std::string_view(a.object.metadata.name)) <
@@ -103,7 +107,10 @@ class Growing {
     for (std::size_t i = 0; i < job_.spec.tasks.size(); ++i) {
       const auto& spec = job_.spec.tasks[i];
       const std::string name = spec.name.empty() ? "default" + std::to_string(i) : spec.name;
-      Branch task{"task", name, "", std::to_string(by_task[name].size()) + " of " + std::to_string(spec.replicas) + " pods",
+      Branch task{"task",
+                  name,
+                  "",
+                  std::to_string(by_task[name].size()) + " of " + std::to_string(spec.replicas) + " pods",
                   {}};
       for (const api::core::Pod* pod : by_task[name]) {
         if (task.below.size() >= pods_max_) {
@@ -144,8 +151,11 @@ class Growing {
         continue;
       }
       BASALT_TRY(const json::Value value, json::Value::parse(**claim));
-      root.below.push_back({"persistentvolumeclaim", volume.volume_claim_name,
-                            std::string(value.string_at({"status", "phase"})), "at " + volume.mount_path, {}});
+      root.below.push_back({"persistentvolumeclaim",
+                            volume.volume_claim_name,
+                            std::string(value.string_at({"status", "phase"})),
+                            "at " + volume.mount_path,
+                            {}});
     }
     return Ok{};
   }

@@ -35,9 +35,10 @@ Result<Goal> parse_goal(std::string_view text) {
   if (text == "delete" || text == "deleted") return Goal{.is_deleted = true};
   const std::string_view phase = base::strip_prefix(text, "phase=").value_or(text);
   namespace job_phase = api::batch::job_phase;
-  constexpr std::string_view kPhases[] = {
-      job_phase::kPending,   job_phase::kAborting,  job_phase::kAborted,     job_phase::kRunning,    job_phase::kRestarting,
-      job_phase::kCompleting, job_phase::kCompleted, job_phase::kTerminating, job_phase::kTerminated, job_phase::kFailed};
+  constexpr std::string_view kPhases[] = {job_phase::kPending,   job_phase::kAborting,    job_phase::kAborted,
+                                          job_phase::kRunning,   job_phase::kRestarting,  job_phase::kCompleting,
+                                          job_phase::kCompleted, job_phase::kTerminating, job_phase::kTerminated,
+                                          job_phase::kFailed};
   for (const std::string_view known : kPhases) {
     if (base::to_lower_ascii(known) == base::to_lower_ascii(phase)) return Goal{.phase = std::string(known)};
   }
@@ -69,9 +70,8 @@ Result<int> wait_for_jobs(Session& session, const WaitFlags& flags, const Goal& 
     }
     jobs.push_back(std::make_unique<JobFollower>(session, key, job->object.metadata.uid));
   }
-  const rt::Instant deadline = flags.timeout.value.count() > 0
-                                   ? rt::saturating_add(session.runtime.now(), flags.timeout.value)
-                                   : rt::kNever;
+  const rt::Instant deadline =
+      flags.timeout.value.count() > 0 ? rt::saturating_add(session.runtime.now(), flags.timeout.value) : rt::kNever;
   int exit = kExitOk;
   while (!jobs.empty()) {
     const rt::Duration slice = jobs.size() == 1 ? kTick : kSlice;
@@ -159,10 +159,9 @@ int watch_from_flags(CommandCall& call) {
         return kExitOk;
       }
     }
-    return follow_jobs(session, jobs,
-                       {.logs = !no_logs,
-                        .timeout = values.timeout,
-                        .log_pods_max = static_cast<std::size_t>(log_pods)});
+    return follow_jobs(
+        session, jobs,
+        {.logs = !no_logs, .timeout = values.timeout, .log_pods_max = static_cast<std::size_t>(log_pods)});
   });
 }
 

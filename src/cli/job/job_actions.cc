@@ -39,8 +39,8 @@ Result<json::Value> job_from_file(Session& session, const std::string& path) {
     return Error::make(Reason::BadRequest, "failed to unmarshal file, err:  " + path + " holds no document");
   json::Value job = std::move(documents->front().value);
   if (!job.is_object())
-    return Error::make(Reason::BadRequest, "failed to unmarshal file, err:  a job is an object, this is a " +
-                                               std::string(job.type_name()));
+    return Error::make(Reason::BadRequest,
+                       "failed to unmarshal file, err:  a job is an object, this is a " + std::string(job.type_name()));
   const std::string_view kind = job.string_at({"kind"});
   if (!kind.empty() && kind != Job::kKindInfo.kind)
     return Error::make(Reason::BadRequest, "failed to unmarshal file, err:  this is a " + std::string(kind) +
@@ -84,21 +84,18 @@ json::Value job_of(const JobFromFlags& flags, const api::ResourceList& requests,
   }
   json::Object pod_spec{{"containers", json::Array{json::Value(std::move(container))}}, {"restartPolicy", "Never"}};
   json::Object pod_metadata{{"labels", json::Object{{api::keys::kVcctlJob, flags.name}}}, {"name", flags.name}};
-  json::Object task{
-      {"replicas", flags.replicas},
-      {"template", json::Object{{"metadata", std::move(pod_metadata)}, {"spec", std::move(pod_spec)}}}};
-  return json::Object{
-      {"apiVersion", Job::kKindInfo.api_version()},
-      {"kind", Job::kKindInfo.kind},
-      {"metadata", json::Object{{"name", flags.name}, {"namespace", flags.ns}}},
-      {"spec", json::Object{{"minAvailable", flags.min},
-                            {"schedulerName", flags.scheduler},
-                            {"tasks", json::Array{json::Value(std::move(task))}}}}};
+  json::Object task{{"replicas", flags.replicas},
+                    {"template", json::Object{{"metadata", std::move(pod_metadata)}, {"spec", std::move(pod_spec)}}}};
+  return json::Object{{"apiVersion", Job::kKindInfo.api_version()},
+                      {"kind", Job::kKindInfo.kind},
+                      {"metadata", json::Object{{"name", flags.name}, {"namespace", flags.ns}}},
+                      {"spec", json::Object{{"minAvailable", flags.min},
+                                            {"schedulerName", flags.scheduler},
+                                            {"tasks", json::Array{json::Value(std::move(task))}}}}};
 }
 
 Result<int> run_job_from_flags(Session& session, JobFromFlags flags) {
-  if (flags.name.empty() && flags.file.empty())
-    return Error::make(Reason::BadRequest, "job name cannot be left blank");
+  if (flags.name.empty() && flags.file.empty()) return Error::make(Reason::BadRequest, "job name cannot be left blank");
   BASALT_TRY(const api::ResourceList requests, parse_resources(flags.requests));
   BASALT_TRY(const api::ResourceList limits, parse_resources(flags.limits));
   json::Value job;
@@ -112,11 +109,11 @@ Result<int> run_job_from_flags(Session& session, JobFromFlags flags) {
     if (!flags.ns_was_given) flags.ns = in_file.empty() ? session.ns : in_file;
     job.ensure_path({"metadata", "namespace"}) = flags.ns;
   }
-  BASALT_TRY(kube::Response created, session.client.call({.verb = kube::Verb::Create,
-                                                          .resource = kube::resource_of<Job>(),
-                                                          .ns = flags.ns,
-                                                          .body = job.to_text()},
-                                                         session.stop));
+  BASALT_TRY(
+      kube::Response created,
+      session.client.call(
+          {.verb = kube::Verb::Create, .resource = kube::resource_of<Job>(), .ns = flags.ns, .body = job.to_text()},
+          session.stop));
   const auto identity = kube::identity_of(*created.body);
   for (const std::string& warning : created.warnings) session.err << "Warning: " << warning << "\n";
   session.out << "run job " << (identity.ok() ? identity->name : flags.name) << " successfully\n";
@@ -167,8 +164,8 @@ bool is_wanted(const Job& job, const JobFilter& filter) {
   if (!filter.scheduler.empty() && job.spec.scheduler_name != filter.scheduler) return false;
   if (!filter.selector.empty() && job.metadata.name.find(filter.selector) == std::string::npos) return false;
   if (!filter.phase.empty() && !base::equals_ignore_case_ascii(job.status.state.phase, filter.phase)) return false;
-  if (!filter.flow.empty() && job.metadata.labels.get(api::keys::kCreatedByJobFlow) !=
-                                  job.metadata.namespace_ + "." + filter.flow)
+  if (!filter.flow.empty() &&
+      job.metadata.labels.get(api::keys::kCreatedByJobFlow) != job.metadata.namespace_ + "." + filter.flow)
     return false;
   return true;
 }
@@ -234,14 +231,15 @@ Result<int> list_jobs(Session& session, const JobFilter& filter) {
   }
   std::vector<Column> columns;
   if (filter.all_namespaces) columns.push_back({"Namespace", namespace_width + 3});
-  for (Column column : {Column{"Name", name_width + 3}, Column{"Creation", 15}, Column{"Phase", 12},
-                        Column{"JobType", 12}, Column{"Replicas", 12}, Column{"Min", 6}, Column{"Pending", 10},
-                        Column{"Running", 10}, Column{"Succeeded", 12}, Column{"Failed", 10}, Column{"Unknown", 12},
-                        Column{"RetryCount", 10}})
+  for (Column column :
+       {Column{"Name", name_width + 3}, Column{"Creation", 15}, Column{"Phase", 12}, Column{"JobType", 12},
+        Column{"Replicas", 12}, Column{"Min", 6}, Column{"Pending", 10}, Column{"Running", 10}, Column{"Succeeded", 12},
+        Column{"Failed", 10}, Column{"Unknown", 12}, Column{"RetryCount", 10}})
     columns.push_back(std::move(column));
   if (filter.output == "wide") {
     columns.back().width = 13;
-    for (Column column : {Column{"Queue", 16}, Column{"Age", 8}, Column{"Reason", 0}}) columns.push_back(std::move(column));
+    for (Column column : {Column{"Queue", 16}, Column{"Age", 8}, Column{"Reason", 0}})
+      columns.push_back(std::move(column));
   }
   print_fixed(session.out, columns, rows);
   return kExitOk;
@@ -261,8 +259,12 @@ json::Value command_object(std::string_view ns, std::string_view action, const j
 
 Done send_command(Session& session, std::string_view ns, std::string_view action, const api::KindInfo& kind,
                   const api::meta::ObjectMeta& target) {
-  const json::Object reference{{"apiVersion", kind.api_version()}, {"kind", kind.kind}, {"name", target.name},
-                               {"uid", target.uid},                {"controller", true}, {"blockOwnerDeletion", true}};
+  const json::Object reference{{"apiVersion", kind.api_version()},
+                               {"kind", kind.kind},
+                               {"name", target.name},
+                               {"uid", target.uid},
+                               {"controller", true},
+                               {"blockOwnerDeletion", true}};
   auto sent = session.client.call({.verb = kube::Verb::Create,
                                    .resource = kube::resource_of<api::bus::Command>(),
                                    .ns = std::string(ns),
@@ -279,11 +281,8 @@ Result<int> command_job(Session& session, const api::ObjectKey& key, std::string
 }
 
 Result<int> delete_job(Session& session, const api::ObjectKey& key, std::string_view done) {
-  auto deleted = session.client.call({.verb = kube::Verb::Delete,
-                                      .resource = kube::resource_of<Job>(),
-                                      .ns = key.ns,
-                                      .name = key.name},
-                                     session.stop);
+  auto deleted = session.client.call(
+      {.verb = kube::Verb::Delete, .resource = kube::resource_of<Job>(), .ns = key.ns, .name = key.name}, session.stop);
   if (!deleted.ok()) return with_suggestion(session, kube::resource_of<Job>(), key, std::move(deleted).error());
   session.out << done << " job " << key.name << " successfully\n";
   return kExitOk;

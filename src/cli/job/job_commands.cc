@@ -87,15 +87,15 @@ int job_view(CommandCall& call) { return view(call, Letters::Vcctl); }
 
 int suspend_or_resume(CommandCall& call, Letters letters, bool resumes) {
   JobName job;
-  GoFlags flags = call.flags(resumes ? "Starts a suspended job again." : "Suspends a job: its pods are deleted, it can be resumed.");
+  GoFlags flags = call.flags(resumes ? "Starts a suspended job again."
+                                     : "Suspends a job: its pods are deleted, it can be resumed.");
   add_job_flags(flags, job, letters);
   return call.run(flags, [&](Session& session) -> Result<int> {
     take_name_from_words(flags, job.name);
     if (job.name.empty())
       return blank_name(resumes ? "job name is mandatory to resume a particular job"
                                 : "job name is mandatory to suspend a particular job");
-    return command_job(session, job.key(session),
-                       resumes ? api::bus::action::kResumeJob : api::bus::action::kAbortJob);
+    return command_job(session, job.key(session), resumes ? api::bus::action::kResumeJob : api::bus::action::kAbortJob);
   });
 }
 
@@ -108,8 +108,7 @@ int remove_job(CommandCall& call, Letters letters, std::string_view verb) {
   add_job_flags(flags, job, letters);
   return call.run(flags, [&](Session& session) -> Result<int> {
     take_name_from_words(flags, job.name);
-    if (job.name.empty())
-      return blank_name("job name is mandatory to " + std::string(verb) + " a particular job");
+    if (job.name.empty()) return blank_name("job name is mandatory to " + std::string(verb) + " a particular job");
     return delete_job(session, job.key(session), verb);
   });
 }

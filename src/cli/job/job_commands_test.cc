@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
-#include "cli/client/test_host.h"
+#include "cli/client/host_test_support.h"
 #include "cli/job/job_actions.h"
 #include "rt/sim_test_support.h"
 
@@ -75,9 +75,8 @@ TEST(JobCommands, ListPrintsTheTableOfVcctl) {
     cluster.patch(resources::kJobs, "default", "train",
                   R"({"status":{"state":{"phase":"Running"},"minAvailable":2,"running":2,"pending":1,"retryCount":4}})",
                   "status");
-    const std::string date(cluster.get(resources::kJobs, "default", "train")
-                               ->string_at({"metadata", "creationTimestamp"})
-                               .substr(0, 10));
+    const std::string date(
+        cluster.get(resources::kJobs, "default", "train")->string_at({"metadata", "creationTimestamp"}).substr(0, 10));
     const Ran ran = vcctl(host, {"list"});
     EXPECT_EQ(ran.out,
               "Name    Creation       Phase       JobType     Replicas    Min   Pending   Running   Succeeded   "
@@ -282,10 +281,11 @@ TEST(JobCommands, View) {
   setenv("TZ", "UTC", 1);
   on_cluster([](sim::Cluster& cluster, TestHost& host) {
     cluster.apply(kTrain);
-    cluster.patch(resources::kJobs, "default", "train",
-                  R"({"status":{"state":{"phase":"Running"},"minAvailable":2,"running":2,"controlledResources":{"plugin-env":"env"},
+    cluster.patch(
+        resources::kJobs, "default", "train",
+        R"({"status":{"state":{"phase":"Running"},"minAvailable":2,"running":2,"controlledResources":{"plugin-env":"env"},
                       "conditions":[{"status":"Pending","lastTransitionTime":"2025-01-10T10:07:30Z"}]}})",
-                  "status");
+        "status");
     cluster.apply(R"(
 apiVersion: v1
 kind: Event

@@ -27,7 +27,8 @@ class Summary {
   PodSummary make(rt::WallTime now) {
     status_ = pod_.status.reason.empty() ? pod_.status.phase : pod_.status.reason;
     const auto* scheduled = api::find_condition(pod_.status.conditions, api::condition_types::kPodScheduled);
-    if (scheduled != nullptr && scheduled->reason == api::condition_reasons::kSchedulingGated) status_ = scheduled->reason;
+    if (scheduled != nullptr && scheduled->reason == api::condition_reasons::kSchedulingGated)
+      status_ = scheduled->reason;
     total_ = pod_.spec.containers.size();
     for (const auto& container : pod_.spec.init_containers) total_ += container.restart_policy == "Always" ? 1 : 0;
     const bool is_initialising = walk_init_containers();
@@ -53,7 +54,8 @@ class Summary {
   }
 
   void note_last_end(const api::core::ContainerStatus& container) {
-    if (container.last_state.terminated) last_restart_ = std::max(last_restart_, container.last_state.terminated->finished_at);
+    if (container.last_state.terminated)
+      last_restart_ = std::max(last_restart_, container.last_state.terminated->finished_at);
   }
 
   // True if an init container is still at work.

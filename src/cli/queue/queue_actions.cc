@@ -88,8 +88,8 @@ Result<int> create_queue(Session& session, const NewQueue& queue) {
 
 Result<int> delete_queue(Session& session, const std::string& name) {
   if (name.empty()) return bad("queue name must be specified");
-  auto deleted = session.client.call(
-      {.verb = kube::Verb::Delete, .resource = kube::resource_of<Queue>(), .name = name}, session.stop);
+  auto deleted = session.client.call({.verb = kube::Verb::Delete, .resource = kube::resource_of<Queue>(), .name = name},
+                                     session.stop);
   if (!deleted.ok())
     return with_suggestion(session, kube::resource_of<Queue>(), {"", name}, std::move(deleted).error());
   return kExitOk;
@@ -103,8 +103,8 @@ Result<int> operate_queue(Session& session, const QueueOperation& operation) {
       return bad("when update queue " + operation.name +
                  ", weight must be specified, the value must be greater than 0");
     const json::Value patch = json::Object{{"spec", json::Object{{"weight", operation.weight}}}};
-    auto patched = kube::patch_object(session.client, kube::resource_of<Queue>(), {"", operation.name},
-                                      patch.to_text(), session.stop);
+    auto patched = kube::patch_object(session.client, kube::resource_of<Queue>(), {"", operation.name}, patch.to_text(),
+                                      session.stop);
     if (!patched.ok())
       return with_suggestion(session, kube::resource_of<Queue>(), {"", operation.name}, std::move(patched).error());
     return kExitOk;
@@ -113,8 +113,7 @@ Result<int> operate_queue(Session& session, const QueueOperation& operation) {
   if (!opens && operation.action != "close")
     return bad("action " + operation.action + " invalid, valid actions are open, close and update");
   BASALT_TRY(const auto queue, get_object<Queue>(session, {"", operation.name}));
-  BASALT_TRY_DONE(send_command(session, "default",
-                               opens ? api::bus::action::kOpenQueue : api::bus::action::kCloseQueue,
+  BASALT_TRY_DONE(send_command(session, "default", opens ? api::bus::action::kOpenQueue : api::bus::action::kCloseQueue,
                                Queue::kKindInfo, queue.object.metadata));
   return kExitOk;
 }

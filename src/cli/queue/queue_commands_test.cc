@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/client/test_host.h"
+#include "cli/client/host_test_support.h"
 #include "rt/sim_test_support.h"
 
 namespace basalt::cli {
@@ -55,17 +55,17 @@ TEST(QueueCommands, CreateOperateDelete) {
     EXPECT_EQ(vcctl(host, {"delete", "-n", "q"}).exit, 0);
     EXPECT_FALSE(cluster.get(resources::kQueues, "", "q"));
     EXPECT_EQ(vcctl(host, {"delete"}).out, "Failed to delete queue: queue name must be specified\n");
-    EXPECT_EQ(vcctl(host, {"get"}).out,
-              "Failed to get queue: name is mandatory to get the particular queue details\n");
-    EXPECT_EQ(vcctl(host, {"get", "-n", "q"}).out, "Failed to get queue: queues.scheduling.volcano.sh \"q\" not found\n");
+    EXPECT_EQ(vcctl(host, {"get"}).out, "Failed to get queue: name is mandatory to get the particular queue details\n");
+    EXPECT_EQ(vcctl(host, {"get", "-n", "q"}).out,
+              "Failed to get queue: queues.scheduling.volcano.sh \"q\" not found\n");
   });
 }
 
 TEST(QueueCommands, TablesCountPodGroups) {
   on_cluster([](sim::Cluster& cluster, TestHost& host) {
     for (const char* name : {"a", "b", "c"}) {
-      cluster.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: " + std::string(name) +
-                    "}, spec: {minMember: 1, queue: default}}");
+      cluster.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: " +
+                    std::string(name) + "}, spec: {minMember: 1, queue: default}}");
     }
     cluster.set_pod_group_phase("default", "a", "Running");
     cluster.set_pod_group_phase("default", "b", "Pending");

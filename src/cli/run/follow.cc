@@ -147,9 +147,9 @@ class Following {
     if (answer.starts_with('w') || answer.starts_with('W')) return std::optional<int>();
     if (may_delete && (answer.starts_with('d') || answer.starts_with('D'))) {
       for (const auto& follower : followers_) {
-        BASALT_TRY_DONE(kube::delete_object(
-            session_.client, kube::resource_of<api::batch::Job>(), follower->key(),
-            {.uid = follower->uid(), .propagation = kube::Propagation::Background}, session_.stop));
+        BASALT_TRY_DONE(kube::delete_object(session_.client, kube::resource_of<api::batch::Job>(), follower->key(),
+                                            {.uid = follower->uid(), .propagation = kube::Propagation::Background},
+                                            session_.stop));
         display_.note("job " + follower->key().to_string() + " deleted");
       }
       return std::optional(kExitInterrupted);

@@ -64,8 +64,8 @@ void JobFollower::look_for_reason(const rt::StopToken& stop) {
   if (!answer.ok()) return;
   const auto group = json::from_text<PodGroup>(*answer->body);
   if (!group.ok()) return;
-  const auto* condition = api::find_condition(
-      group->status.conditions, api::scheduling::pod_group_condition_type::kUnschedulable);
+  const auto* condition =
+      api::find_condition(group->status.conditions, api::scheduling::pod_group_condition_type::kUnschedulable);
   if (condition == nullptr || condition->status != "True" || condition->message.empty()) return;
   progress_.reason = condition->reason;
   progress_.message = condition->message;
@@ -73,11 +73,10 @@ void JobFollower::look_for_reason(const rt::StopToken& stop) {
 
 void JobFollower::look_for_events(const rt::StopToken& stop) {
   next_events_ = rt::saturating_add(session_.runtime.now(), kEventsEvery);
-  const auto page =
-      session_.client.list({.resource = kube::resource_of<api::core::Event>(),
-                            .ns = key_.ns,
-                            .field_selector = "involvedObject.kind=Job,involvedObject.name=" + key_.name},
-                           stop);
+  const auto page = session_.client.list({.resource = kube::resource_of<api::core::Event>(),
+                                          .ns = key_.ns,
+                                          .field_selector = "involvedObject.kind=Job,involvedObject.name=" + key_.name},
+                                         stop);
   if (!page.ok()) return;  // events are a courtesy; the job itself is followed by the watch
   api::MicroTime newest;
   for (const kube::Bytes& bytes : page->items) {
@@ -85,7 +84,8 @@ void JobFollower::look_for_events(const rt::StopToken& stop) {
     if (!event.ok() || (!uid_.empty() && !event->involved_object.uid.empty() && event->involved_object.uid != uid_))
       continue;
     api::MicroTime time = event->event_time;
-    if (event->last_timestamp) time = api::MicroTime::from_unix_micros(event->last_timestamp.unix_seconds() * 1'000'000);
+    if (event->last_timestamp)
+      time = api::MicroTime::from_unix_micros(event->last_timestamp.unix_seconds() * 1'000'000);
     if (time < newest) continue;
     newest = time;
     progress_.newest_event = event->reason + ": " + event->message;

@@ -21,8 +21,10 @@ class JobFollower {
   [[nodiscard]] Done poll(rt::Instant deadline, const rt::StopToken& stop);
   [[nodiscard]] bool has_ended() const { return is_deleted_ || is_final(progress_.phase); }
   [[nodiscard]] bool is_deleted() const { return is_deleted_; }
-  [[nodiscard]] int exit_code() const { return is_final(progress_.phase) ? exit_code_of(progress_.phase) : kExitJobDeleted; }
-  [[nodiscard]] JobProgress progress() const;  // with the time that has passed
+  [[nodiscard]] int exit_code() const {
+    return is_final(progress_.phase) ? exit_code_of(progress_.phase) : kExitJobDeleted;
+  }
+  [[nodiscard]] JobProgress progress() const;                     // with the time that has passed
   [[nodiscard]] std::size_t changes() const { return changes_; }  // seen so far
   [[nodiscard]] const api::ObjectKey& key() const { return key_; }
   [[nodiscard]] const std::string& uid() const { return uid_; }

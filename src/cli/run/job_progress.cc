@@ -49,8 +49,7 @@ JobProgress progress_of(const api::batch::Job& job) {
     TaskProgress shown;
     shown.name = task.name.empty() ? "default" + std::to_string(i) : task.name;
     shown.replicas = task.replicas;
-    if (const auto found = job.status.task_status_count.find(shown.name);
-        found != job.status.task_status_count.end()) {
+    if (const auto found = job.status.task_status_count.find(shown.name); found != job.status.task_status_count.end()) {
       for (const auto& [phase, count] : found->second.phase) {
         if (count > 0) shown.pods[phase] = count;
       }
@@ -114,7 +113,8 @@ std::vector<std::string> live_lines(const JobProgress& job, const Terminal& term
     lines.push_back(fit("  and " + std::to_string(job.tasks.size() - kTasksShown) + " more tasks", width));
   const bool is_waiting = job.phase != api::batch::job_phase::kRunning && !job.message.empty();
   if (is_waiting) {
-    lines.push_back(fit("  " + base::escape_controls((job.reason.empty() ? "" : job.reason + ": ") + job.message), width));
+    lines.push_back(
+        fit("  " + base::escape_controls((job.reason.empty() ? "" : job.reason + ": ") + job.message), width));
   } else if (!job.newest_event.empty()) {
     lines.push_back(paint(terminal, Colour::Faint, fit("  " + base::escape_controls(job.newest_event), width)));
   }

@@ -27,18 +27,20 @@ constexpr std::size_t kProblemsShown = 20;
 
 std::span<const api::KindInfo> known_kinds() {
   static const std::array kKinds = {
-      api::batch::Job::kind_info(),           api::batch::CronJob::kind_info(),
-      api::flow::JobFlow::kind_info(),        api::flow::JobTemplate::kind_info(),
-      api::scheduling::Queue::kind_info(),    api::scheduling::PodGroup::kind_info(),
-      api::topology::HyperNode::kind_info(),  api::training::HyperJob::kind_info(),
-      api::core::Pod::kind_info(),            api::core::Service::kind_info(),
-      api::core::ConfigMap::kind_info(),      api::core::Secret::kind_info(),
-      api::core::Namespace::kind_info(),      api::core::PersistentVolumeClaim::kind_info(),
+      api::batch::Job::kind_info(),          api::batch::CronJob::kind_info(),
+      api::flow::JobFlow::kind_info(),       api::flow::JobTemplate::kind_info(),
+      api::scheduling::Queue::kind_info(),   api::scheduling::PodGroup::kind_info(),
+      api::topology::HyperNode::kind_info(), api::training::HyperJob::kind_info(),
+      api::core::Pod::kind_info(),           api::core::Service::kind_info(),
+      api::core::ConfigMap::kind_info(),     api::core::Secret::kind_info(),
+      api::core::Namespace::kind_info(),     api::core::PersistentVolumeClaim::kind_info(),
   };
   return kKinds;
 }
 
-std::string at(std::string_view path, std::size_t index) { return std::string(path) + "[" + std::to_string(index) + "]"; }
+std::string at(std::string_view path, std::size_t index) {
+  return std::string(path) + "[" + std::to_string(index) + "]";
+}
 
 class JobCheck {
  public:
@@ -95,7 +97,8 @@ class JobCheck {
     }
     std::string name(task.string_at({"name"}));
     if (name.empty()) name = "default" + std::to_string(index);  // as the webhook calls it
-    if (!api::is_dns1123_label(name)) say(path + ".name", "\"" + name + "\" is no DNS label (a-z, 0-9 and -, 63 at most)");
+    if (!api::is_dns1123_label(name))
+      say(path + ".name", "\"" + name + "\" is no DNS label (a-z, 0-9 and -, 63 at most)");
     if (!names.insert(name).second) say(path + ".name", "\"" + name + "\" is taken by a task before it");
     check_integer(task, path, "replicas", 0);
     const json::Value* replicas = task.find("replicas");
@@ -124,7 +127,8 @@ class JobCheck {
     for (const json::Member& member : list->as_object()) {
       if (!member.value.is_string()) continue;
       if (const auto quantity = api::Quantity::parse(member.value.as_string()); !quantity.ok())
-        say(place + ".resources." + std::string(part) + "." + member.key, "is no quantity: " + quantity.error().message);
+        say(place + ".resources." + std::string(part) + "." + member.key,
+            "is no quantity: " + quantity.error().message);
     }
   }
 
@@ -135,7 +139,8 @@ class JobCheck {
       if (others == nullptr || !others->is_array()) continue;
       for (const json::Value& other : others->as_array()) {
         if (!other.is_string() || names.contains(other.as_string())) continue;
-        say(at("spec.tasks", i) + ".dependsOn.name", "names \"" + other.as_string() + "\", which is no task of the job" +
+        say(at("spec.tasks", i) + ".dependsOn.name", "names \"" + other.as_string() +
+                                                         "\", which is no task of the job" +
                                                          base::did_you_mean(other.as_string(), candidates));
       }
     }
@@ -232,8 +237,8 @@ Result<std::vector<Manifest>> load_manifests(Session& session, const std::vector
     auto documents = yaml::read_all(text, {.size_bytes_max = 16u << 20, .documents_max = kDocumentsMax});
     if (!documents.ok()) return documents.error().with_context(shown);
     for (yaml::Document& document : *documents) {
-      BASALT_TRY(Manifest manifest, make_manifest(session, std::move(document.value),
-                                                  shown + ":" + std::to_string(document.line), ns));
+      BASALT_TRY(Manifest manifest,
+                 make_manifest(session, std::move(document.value), shown + ":" + std::to_string(document.line), ns));
       if (manifest.is_job()) {
         for (const std::string& problem : problems_of_job(manifest.object)) {
           if (++count <= kProblemsShown) problems += "\n  " + manifest.place + ": " + problem;

@@ -74,9 +74,9 @@ class Submission {
   Done remove_all() {
     Done result = Ok{};
     for (auto one = submitted_.rbegin(); one != submitted_.rend(); ++one) {
-      auto removed = kube::delete_object(session_.client, one->manifest->resource, one->key,
-                                         {.uid = one->uid, .propagation = kube::Propagation::Background},
-                                         session_.stop);
+      auto removed =
+          kube::delete_object(session_.client, one->manifest->resource, one->key,
+                              {.uid = one->uid, .propagation = kube::Propagation::Background}, session_.stop);
       if (!removed.ok()) {
         if (result.ok()) result = removed.error().with_context("cannot delete " + one->key.to_string());
         continue;
@@ -138,8 +138,7 @@ class Submission {
                                " is still being deleted after 60 s; something holds one of its pods ('basalt tree " +
                                key.name + "' shows them). Try again later.");
       }
-      if (session_.stop.wait_for(session_.runtime, kReplacePoll))
-        return Error::make(Reason::Cancelled, "interrupted");
+      if (session_.stop.wait_for(session_.runtime, kReplacePoll)) return Error::make(Reason::Cancelled, "interrupted");
     }
   }
 
@@ -172,8 +171,7 @@ int run_from_flags(CommandCall& call) {
   const auto check = [&]() -> Done {
     options.logs = !no_logs;
     options.files.insert(options.files.end(), flags.words().begin(), flags.words().end());
-    if (options.files.empty())
-      return Error::invalid_input("no file is given; try: " + call.program() + " -f job.yaml");
+    if (options.files.empty()) return Error::invalid_input("no file is given; try: " + call.program() + " -f job.yaml");
     if (options.log_pods_max < 0 || options.timeout.value.count() < 0)
       return Error::invalid_input("--max-log-pods and --timeout take no negative values");
     return Ok{};

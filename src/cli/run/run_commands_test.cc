@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/strings.h"
-#include "cli/client/test_host.h"
+#include "cli/client/host_test_support.h"
 #include "cli/run/job_progress.h"
 #include "cli/run/manifests.h"
 #include "rt/sim_test_support.h"
@@ -158,8 +158,9 @@ spec:
       EXPECT_NE(ran.err.find(text), std::string::npos) << text << "\n" << ran.err;
     }
     host.files["kind.yaml"] = "{apiVersion: batch.volcano.sh/v1alpha1, kind: Jop, metadata: {name: a}}";
-    EXPECT_NE(run(host, {"kind.yaml"}).err.find("knows no kind Jop of batch.volcano.sh/v1alpha1; did you mean \"Job\"?"),
-              std::string::npos);
+    EXPECT_NE(
+        run(host, {"kind.yaml"}).err.find("knows no kind Jop of batch.volcano.sh/v1alpha1; did you mean \"Job\"?"),
+        std::string::npos);
     host.files["version.yaml"] = "{apiVersion: batch/v1alpha1, kind: Job, metadata: {name: a}}";
     EXPECT_NE(run(host, {"version.yaml"}).err.find("its apiVersion is batch.volcano.sh/v1alpha1"), std::string::npos);
     EXPECT_EQ(run(host, {"-f", "nofile.yaml"}).err, "basalt run: nofile.yaml: no such file\n");
@@ -211,10 +212,8 @@ TEST(Run, InterruptLeavesOrDeletes) {
     bool is_there_after;
     int exit;
   };
-  for (const Case& test : std::vector<Case>{{false, "", true, 130},
-                                            {true, "l", true, 130},
-                                            {true, "d", false, 130},
-                                            {true, "w", true, 0}}) {
+  for (const Case& test : std::vector<Case>{
+           {false, "", true, 130}, {true, "l", true, 130}, {true, "d", false, 130}, {true, "w", true, 0}}) {
     on_cluster(3, [&](sim::Cluster& cluster, TestHost& host) {
       host.terminal_ = {.out_is_terminal = test.on_terminal, .in_is_terminal = test.on_terminal, .width = 70};
       host.answers = {test.answer};
@@ -274,10 +273,60 @@ TEST(JobProgress, DisplayIsRedrawnInPlace) {
     const PlayedController controller(cluster, kGoesWell);
     const Ran ran = run(host, {"-f", "job.yaml"});
     EXPECT_EQ(ran.exit, 0);
-    EXPECT_NE(ran.out.find("default/hello  Submitted  0s\n  worker  0/2  no pods\n\x1b[2A\r\x1b[J"),
-              std::string::npos)
+    EXPECT_NE(ran.out.find("default/hello  Submitted  0s\n  worker  0/2  no pods\n\x1b[2A\r\x1b[J"), std::string::npos)
         << ran.out;
     EXPECT_TRUE(ran.out.ends_with("\x1b[Jjob default/hello Completed after 3s: worker 2 succeeded\n")) << ran.out;
+  });
+}
+
+TEST(Run, StartsAClusterWhereNoneIsConfigured) {
+  on_cluster(1, [](sim::Cluster& cluster, TestHost& host) {
+    host.configured = false;
+    EXPECT_EQ(run(host, {}).exit, 2);
+    EXPECT_EQ(host.local_starts, 0) << "what is wrong with the flags is said first";
+    EXPECT_EQ(run(host, {"job.yaml", "-d"}).exit, 2) << "nothing would be left to follow";
+    host.configured = true;
+    const PlayedController controller(cluster, kGoesWell);
+    EXPECT_EQ(run(host, {"job.yaml", "--local"}).exit, 0);
+    EXPECT_EQ(host.local_starts, 2);
+  });
+}
+
+TEST(Run, WaitsUntilAQueueOfTheSameFileIsOpen) {
+  on_cluster(3, [](sim::Cluster& cluster, TestHost& host) {
+    host.files["queue.yaml"] =
+        "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: q}, spec: {weight: 1}}\n---" +
+        base::replace_all(kHello, "minAvailable: 2", "minAvailable: 2\n  queue: q");
+    rt::Thread controller(cluster.runtime(), "queue controller", [&cluster] {
+      cluster.wait_until([&] { return cluster.get(resources::kQueues, "", "q").has_value(); });
+      cluster.runtime().sleep_for(std::chrono::seconds(2));
+      EXPECT_FALSE(cluster.get(resources::kJobs, "default", "hello")) << "admission would have refused it";
+      cluster.patch(resources::kQueues, "", "q", R"({"status":{"state":"Open"}})", "status");
+    });
+    const Ran ran = run(host, {"queue.yaml", "--detach"});
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    EXPECT_TRUE(cluster.get(resources::kJobs, "default", "hello"));
+    controller.join();
+  });
+}
+
+TEST(Run, UsersC_SaysWhatThePodGroupKnowsBeforeTheJobDoes) {
+  on_cluster(1, [](sim::Cluster& cluster, TestHost& host) {
+    rt::Thread controller(cluster.runtime(), "controller", [&cluster] {
+      cluster.wait_until([&] { return cluster.get(resources::kJobs, "default", "hello").has_value(); });
+      const std::string uid(cluster.get(resources::kJobs, "default", "hello")->string_at({"metadata", "uid"}));
+      cluster.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: hello-" + uid +
+                    "}, spec: {minMember: 2}}");
+      cluster.patch(resources::kPodGroups, "default", "hello-" + uid,
+                    R"({"status":{"phase":"Pending","conditions":[{"type":"Unschedulable","status":"True",
+                        "transitionID":"1","reason":"NotEnoughResources","message":"short of cpu 7"}]}})");
+      cluster.patch(resources::kJobs, "default", "hello", R"({"status":{"state":{"phase":"Pending"}}})", "status");
+    });
+    const Ran ran = run(host, {"job.yaml", "--timeout", "5s"});
+    controller.join();
+    EXPECT_EQ(ran.exit, kExitTimeout);
+    EXPECT_NE(ran.out.find("Pending: worker no pods (NotEnoughResources: short of cpu 7)\n"), std::string::npos)
+        << ran.out;
   });
 }
 

@@ -107,6 +107,10 @@ class JobController : public Controller {
       queue_.add({change.object().metadata.namespace_, change.object().target->name}, rt::Priority::High);
     });
     queues_.add_handler([this](const kube::Change<Queue>& change) { on_queue(change); });
+    priorities_.add_handler([this](const kube::Change<api::core::PriorityClass>& change) {
+      // Decides whose resources a pod group asks for; its value never changes.
+      if (!change.is_updated()) look_at_all_again();
+    });
     claims_.add_handler([this](const kube::Change<PersistentVolumeClaim>& change) {
       if (change.is_deleted()) return;
       std::set<ObjectKey> waiting;

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "controllers/datadependency/data_controller.h"
 #include "controllers/gc/gc_controller.h"
 #include "controllers/hyperjob/hyper_job_controller.h"
 #include "controllers/job/job_controller.h"
@@ -54,6 +55,10 @@ std::unique_ptr<Controller> make_hyper_job(ControllerContext& context, const Man
   return hyperjob::make_hyper_job_controller(context, own);
 }
 
+std::unique_ptr<Controller> make_data(ControllerContext& context, const ManagerOptions&) {
+  return datadependency::make_data_controller(context);
+}
+
 constexpr std::array kControllers = {
     RegisteredController{"queue-controller", &make_queue},
     RegisteredController{"pg-controller", &make_pod_group},
@@ -62,6 +67,7 @@ constexpr std::array kControllers = {
     RegisteredController{"sharding-controller", &make_sharding},
     // It lives on a Karmada control plane: elsewhere its kinds are not served, and its caches would never fill.
     RegisteredController{"hyperjob-controller", &make_hyper_job, true},
+    RegisteredController{"datadependency-controller", &make_data, true},
 };
 
 }  // namespace

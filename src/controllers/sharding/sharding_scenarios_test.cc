@@ -166,23 +166,6 @@ TEST(Utilisation, QuantitiesInAnySpelling) {
   });
 }
 
-TEST(Utilisation, AResizedContainerCounts) {
-  with_usual([](ShardingFixture& f) {
-    f.node("n");
-    f.pod("p", "n", "1000m");
-    f.start();
-    f.settle();
-    EXPECT_EQ(f.desired("volcano"), (Names{"n"}));
-    const auto resized = f.cluster.try_patch(
-        resources::kPods, "default", "p",
-        R"({"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"7","memory":"0"}}}]}})",
-        "resize");
-    if (!resized.ok()) GTEST_SKIP() << "the server has no subresource resize: " << resized.error().message;
-    f.settle();
-    EXPECT_EQ(f.desired("agent-scheduler"), (Names{"n"}));
-  });
-}
-
 // Selection.
 
 TEST(Selection, WarmNodesFirstThenTheBusiest) {

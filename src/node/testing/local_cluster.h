@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
+#include "node/pod_volumes.h"
 #include "node/process_host.h"
 #include "node/process_node.h"
 #include "rt/runtime.h"
@@ -56,6 +58,17 @@ struct Agent {
   std::unique_ptr<ProcessHost> host;
   std::unique_ptr<ProcessNode> node;
 };
+
+// Processes of this machine whose environment has the entry.
+inline std::size_t count_marked(std::string_view marker) {
+  std::size_t count = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string text = read_file(entry.path().native() + "/environ").value_or("");
+    for (const std::string_view one : base::split(text, '\0')) count += one == marker ? 1 : 0;
+  }
+  return count;
+}
 
 inline std::string log_of(Node& node, std::string_view pod, std::string_view container = {}, LogOptions options = {}) {
   std::string text;

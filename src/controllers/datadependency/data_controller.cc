@@ -1,0 +1,222 @@
+#include "controllers/datadependency/data_controller.h"
+
+#include <utility>
+
+#include "api/gen/karmada_binding.h"
+#include "api/gen/karmada_cluster.h"
+#include "controllers/datadependency/data_controller_impl.h"
+#include "kube/typed.h"
+
+namespace basalt::controllers::datadependency {
+namespace {
+
+// While the caches fill.
+constexpr rt::Duration kLookAgain = std::chrono::milliseconds(50);
+
+kube::EventRecorder::Options recorder_options(kube::Metrics& metrics) {
+  kube::EventRecorder::Options options;
+  options.component = kControllerName;
+  options.metrics = &metrics;
+  return options;
+}
+
+kube::InformerOptions<Claim> claim_options() {
+  kube::InformerOptions<Claim> options;
+  options.reflector.resource = kube::resource_of<Claim>();
+  options.indexes = {
+      {std::string(indexes::kByWorkload),
+       [](const Claim& claim, std::vector<std::string>& values) {
+         if (std::string key = workload_key(claim); !key.empty()) values.push_back(std::move(key));
+       }},
+      {std::string(indexes::kByIdentity),
+       [](const Claim& claim, std::vector<std::string>& values) { values.push_back(DataIdentity::of(claim).key()); }},
+      {std::string(indexes::kBySource), [](const Claim& claim, std::vector<std::string>& values) {
+         if (!claim.status.bound_data_source.empty()) values.push_back(claim.status.bound_data_source);
+       }}};
+  return options;
+}
+
+kube::InformerOptions<Source> source_options() {
+  kube::InformerOptions<Source> options;
+  options.reflector.resource = kube::resource_of<Source>();
+  options.indexes = {{std::string(indexes::kByIdentity), [](const Source& source, std::vector<std::string>& values) {
+                        values.push_back(DataIdentity::of(source).key());
+                      }}};
+  return options;
+}
+
+kube::InformerOptions<BindingView> binding_options() {
+  kube::InformerOptions<BindingView> options;
+  options.reflector.resource = kube::resource_of<api::karmada::ResourceBinding>();
+  options.indexes = {{std::string(indexes::kByWorkload), [](const BindingView& view, std::vector<std::string>& values) {
+                        if (!view.workload.empty()) values.push_back(view.workload);
+                      }}};
+  return options;
+}
+
+kube::InformerOptions<ClusterView> cluster_options() {
+  kube::InformerOptions<ClusterView> options;
+  options.reflector.resource = kube::resource_of<api::karmada::Cluster>();
+  return options;
+}
+
+kube::InformerOptions<api::core::ConfigMap> config_options(const DataControllerOptions& own) {
+  kube::InformerOptions<api::core::ConfigMap> options;
+  options.reflector.resource = kube::resource_of<api::core::ConfigMap>();
+  options.reflector.ns = own.config_namespace;
+  options.reflector.field_selector = "metadata.name=" + own.config_name;
+  return options;
+}
+
+}  // namespace
+
+DataController::DataController(ControllerContext& context, DataControllerOptions options)
+    : options_(std::move(options)),
+      runtime_(context.runtime),
+      client_(context.client),
+      log_(context.log.with({{"controller", kControllerName}})),
+      metrics_(context.metrics),
+      events_(runtime_, client_, log_, recorder_options(context.metrics)),
+      claims_(runtime_, client_, log_, claim_options()),
+      sources_(runtime_, client_, log_, source_options()),
+      bindings_(runtime_, client_, log_, binding_options()),
+      clusters_(runtime_, client_, log_, cluster_options()),
+      config_(runtime_, client_, log_, config_options(options_)),
+      queue_(runtime_, {.name = "datadependency", .backoff = {.cap = options_.backoff_max}}),
+      resolver_(
+          runtime_, log_, context.metrics, {.threads = options_.resolver_threads, .backoff_max = options_.backoff_max},
+          [this](const std::string& key) { on_answer(key); },
+          [this](const std::string& key) {
+            return claims_.count_by_index(indexes::kByIdentity, key) > 0 ||
+                   sources_.count_by_index(indexes::kByIdentity, key) > 0;
+          }) {
+  claims_.add_handler([this](const auto& change) { on_claim(change); });
+  sources_.add_handler([this](const auto& change) { on_source(change); });
+  bindings_.add_handler([this](const auto& change) { on_binding(change); });
+  clusters_.add_handler([this](const auto& change) {
+    if (change.is_updated()) return;
+    bindings_.for_each([this](const BindingView& view) { mark_workload(view.workload); });
+  });
+  config_.add_handler([this](const auto&) { queue_.add({WorkItem::Kind::AllPlugins, "", ""}); });
+}
+
+void DataController::start() {
+  events_.start();
+  resolver_.start();
+  claims_.start();
+  sources_.start();
+  bindings_.start();
+  clusters_.start();
+  config_.start();
+  queue_.add({WorkItem::Kind::AllPlugins, "", ""});
+  workers_.emplace(
+      runtime_, queue_, rt::WorkersOptions{"data", options_.workers},
+      [this](const WorkItem& item, const rt::StopToken& stop) { return work(item, stop); },
+      [this](const WorkItem& item, const rt::Outcome& outcome, rt::Duration) {
+        if (outcome.error)
+          log_.info("trying again", {{"object", item.ns + "/" + item.name}, {"error", *outcome.error}});
+      });
+}
+
+void DataController::stop() {
+  if (!workers_) return;
+  workers_->stop();
+  workers_.reset();
+  resolver_.stop();
+  for (kube::InformerCore* core :
+       {&claims_.core(), &sources_.core(), &bindings_.core(), &clusters_.core(), &config_.core()})
+    core->stop();
+  events_.stop();
+}
+
+void DataController::mark_claim(const Claim& claim) {
+  queue_.add({WorkItem::Kind::OneClaim, claim.metadata.namespace_, claim.metadata.name});
+}
+
+void DataController::mark_claims_of(std::string_view index, const std::string& value) {
+  for (const ClaimPtr& claim : claims_.by_index(index, value)) mark_claim(*claim);
+}
+
+void DataController::mark_source(const std::string& name) {
+  if (!name.empty()) queue_.add({WorkItem::Kind::OneSource, "", name});
+}
+
+void DataController::mark_workload(const std::string& key) {
+  if (!key.empty()) queue_.add({WorkItem::Kind::OneWorkload, "", key});
+}
+
+void DataController::on_claim(const kube::Change<Claim>& change) {
+  for (const ClaimPtr& claim : {change.before, change.after}) {
+    if (!claim) continue;
+    mark_workload(workload_key(*claim));
+    mark_source(claim->status.bound_data_source);
+  }
+  mark_claim(change.object());
+}
+
+void DataController::on_source(const kube::Change<Source>& change) {
+  for (const SourcePtr& source : {change.before, change.after}) {
+    if (source) mark_claims_of(indexes::kByIdentity, DataIdentity::of(*source).key());
+  }
+  mark_claims_of(indexes::kBySource, change.object().metadata.name);
+  mark_source(change.object().metadata.name);
+  // The workloads of its claims follow when it moves.
+  const bool has_moved = !change.is_updated() || change.before->spec != change.after->spec ||
+                         change.before->metadata.deletion_timestamp != change.after->metadata.deletion_timestamp;
+  if (!has_moved) return;
+  for (const ClaimPtr& claim : claims_.by_index(indexes::kBySource, change.object().metadata.name))
+    mark_workload(workload_key(*claim));
+}
+
+void DataController::on_binding(const kube::Change<BindingView>& change) {
+  if (change.before) mark_workload(change.before->workload);
+  if (change.after) mark_workload(change.after->workload);
+}
+
+void DataController::on_answer(const std::string& key) {
+  mark_claims_of(indexes::kByIdentity, key);
+  for (const SourcePtr& source : sources_.by_index(indexes::kByIdentity, key)) mark_source(source->metadata.name);
+}
+
+rt::Outcome DataController::work(const WorkItem& item, const rt::StopToken& stop) {
+  const bool has_synced = claims_.has_synced() && sources_.has_synced() && bindings_.has_synced() &&
+                          clusters_.has_synced() && config_.has_synced();
+  if (!has_synced) return rt::Outcome::retry_after(kLookAgain);
+  if (item.kind == WorkItem::Kind::AllPlugins) return reconcile_plugins(stop);
+  // Before the plugins are known every claim would be told that there is none.
+  if (!has_plugins_read_.load()) return rt::Outcome::retry_after(kLookAgain);
+  if (item.kind == WorkItem::Kind::OneWorkload) return reconcile_workload(item.name, stop);
+  if (item.kind == WorkItem::Kind::OneSource) {
+    const SourcePtr source = sources_.get({"", item.name});
+    return source ? reconcile_source(source, stop) : rt::Outcome::done();
+  }
+  const ClaimPtr claim = claims_.get({item.ns, item.name});
+  return claim ? reconcile_claim(claim, stop) : rt::Outcome::done();
+}
+
+Done DataController::set_finalizers(const kube::Resource& resource, const api::meta::ObjectMeta& metadata,
+                                    std::string_view finalizer, bool is_wanted, const rt::StopToken& stop) {
+  json::Array list;
+  for (const std::string& one : metadata.finalizers) {
+    if (one != finalizer) list.emplace_back(one);
+  }
+  if (is_wanted) list.emplace_back(finalizer);
+  const json::Value patch = json::Object{
+      {"metadata", json::Object{{"finalizers", std::move(list)}, {"resourceVersion", metadata.resource_version}}}};
+  const auto done = kube::patch_object(client_, resource, {metadata.namespace_, metadata.name}, patch.to_text(), stop);
+  if (!done.ok() && !done.error().is(Reason::NotFound)) return done.error();
+  return Ok{};
+}
+
+void DataController::tell(const Claim& claim, kube::EventType type, std::string_view reason, std::string message) {
+  events_.event({std::string(Claim::kind_info().group) + "/" + std::string(Claim::kind_info().version),
+                 std::string(Claim::kind_info().kind), claim.metadata.namespace_, claim.metadata.name,
+                 claim.metadata.uid, claim.metadata.resource_version, ""},
+                type, reason, message);
+}
+
+std::unique_ptr<Controller> make_data_controller(ControllerContext& context, DataControllerOptions options) {
+  return std::make_unique<DataController>(context, std::move(options));
+}
+
+}  // namespace basalt::controllers::datadependency

@@ -1,0 +1,93 @@
+// Plugins: made of the ConfigMap, again whenever it or a Secret that it names changes.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/encoding.h"
+#include "controllers/datadependency/data_controller_impl.h"
+#include "kube/typed.h"
+
+namespace basalt::controllers::datadependency {
+namespace {
+
+// Secrets are not watched, which would need the right to see them all: they are read again so often.
+constexpr rt::Duration kSecretPeriod = std::chrono::minutes(1);
+
+std::string text_of(const api::core::Secret& secret, std::string_view key) {
+  const auto found = secret.data.find(key);
+  return found ? base::base64_decode(*found).value_or("") : "";
+}
+
+}  // namespace
+
+Done DataController::read_secret(PluginConfig& config, const rt::StopToken& stop) {
+  if (config.secret_name.empty()) return Ok{};
+  const std::string ns = config.secret_namespace.empty() ? options_.config_namespace : config.secret_namespace;
+  BASALT_TRY(const auto secret, kube::get_object<api::core::Secret>(client_, {ns, config.secret_name}, stop));
+  const auto take = [&](std::string_view key, std::string& target) {
+    if (std::string value = text_of(secret, key); !value.empty()) target = std::move(value);
+  };
+  take("username", config.credentials.username);
+  take("password", config.credentials.password);
+  take("token", config.credentials.token);
+  take("apiKey", config.credentials.api_key);
+  take("secret", config.credentials.secret);
+  return Ok{};
+}
+
+rt::Outcome DataController::reconcile_plugins(const rt::StopToken& stop) {
+  std::map<std::string, PluginConfig> wanted;
+  bool names_secrets = false;
+  const auto object = config_.get({options_.config_namespace, options_.config_name});
+  for (const PluginFactory& factory : options_.factories) {
+    if (!object) break;
+    const auto document = object->data.find(factory.name);
+    if (!document) continue;
+    auto parsed = parse_plugin_config(factory.name, *document);
+    if (!parsed.ok()) {
+      log_.warn("the configuration of a plugin cannot be used",
+                {{"plugin", factory.name}, {"problem", parsed.error().message}});
+      // What was configured before goes on, so that a slip of the pen stops nobody.
+      rt::MutexLock lock(mutex_);
+      if (const auto old = configured_.find(std::string(factory.name)); old != configured_.end()) wanted.insert(*old);
+      continue;
+    }
+    for (const std::string& warning : parsed->warnings)
+      log_.info("configuration of a plugin", {{"plugin", factory.name}, {"warning", warning}});
+    names_secrets = names_secrets || !parsed->config.secret_name.empty();
+    if (Done read = read_secret(parsed->config, stop); !read.ok())
+      log_.warn("the Secret of a plugin cannot be read", {{"plugin", factory.name}, {"problem", read.error().message}});
+    wanted.emplace(factory.name, std::move(parsed->config));
+  }
+  std::vector<std::string> changed;
+  {
+    rt::MutexLock lock(mutex_);
+    for (const auto& [name, config] : wanted) {
+      const auto old = configured_.find(name);
+      if (old == configured_.end() || old->second != config) changed.push_back(name);
+    }
+    for (const auto& [name, config] : configured_) {
+      if (!wanted.contains(name)) changed.push_back(name);
+    }
+    configured_ = wanted;
+  }
+  if (!changed.empty() || !has_plugins_read_.load()) {
+    ActivePlugins active;
+    for (const PluginFactory& factory : options_.factories) {
+      const auto config = wanted.find(std::string(factory.name));
+      if (config == wanted.end()) continue;
+      auto plugin = factory.make({runtime_, log_, config->second});
+      if (!plugin.ok()) {
+        log_.warn("a plugin cannot be made", {{"plugin", factory.name}, {"problem", plugin.error().message}});
+        continue;
+      }
+      active[std::string(factory.name)] = {std::shared_ptr<DataSourcePlugin>(std::move(*plugin)), config->second.retry,
+                                           config->second.refresh_interval};
+    }
+    resolver_.set_plugins(std::move(active), changed);
+    has_plugins_read_.store(true);
+  }
+  return names_secrets ? rt::Outcome::retry_after(kSecretPeriod) : rt::Outcome::done();
+}
+
+}  // namespace basalt::controllers::datadependency
