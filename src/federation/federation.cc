@@ -31,6 +31,17 @@ kube::InformerOptions<T> informer_options() {
   return options;
 }
 
+// With ten thousand policies in a namespace a job looks at those that may mean it.
+kube::InformerOptions<PropagationPolicy> policy_options() {
+  auto options = informer_options<PropagationPolicy>();
+  options.indexes = {
+      {std::string(kPolicyTargets), [](const PropagationPolicy& policy, std::vector<std::string>& values) {
+         for (const auto& selector : policy.spec.resource_selectors)
+           values.push_back(policy_target(policy.metadata.namespace_, selector.name));
+       }}};
+  return options;
+}
+
 bool is_ready_cluster(const Cluster& cluster) {
   return api::is_condition_true(cluster.status.conditions, api::condition_types::kReady);
 }
@@ -53,7 +64,7 @@ class Federation::State {
         options_(options),
         log_(log.with({{"component", "federation"}})),
         jobs_(runtime, host, log_, informer_options<Job>()),
-        policies_(runtime, host, log_, informer_options<PropagationPolicy>()),
+        policies_(runtime, host, log_, policy_options()),
         cluster_policies_(runtime, host, log_, informer_options<ClusterPropagationPolicy>()),
         bindings_(runtime, host, log_, informer_options<ResourceBinding>()),
         clusters_(runtime, host, log_, informer_options<Cluster>()),

@@ -166,7 +166,11 @@ Done Propagator::remove_from_members(Pass& pass, const std::vector<std::string>&
 
 Done Propagator::claim(Pass& pass) {
   const Job& job = *pass.job;
-  pass.policy = find_claim(job, caches_.policies.list_namespace(pass.key.ns), caches_.cluster_policies.list());
+  std::vector<PolicyPtr> near = caches_.policies.by_index(kPolicyTargets, policy_target(pass.key.ns, pass.key.name));
+  for (auto& policy : caches_.policies.by_index(kPolicyTargets, policy_target(pass.key.ns, "")))
+    near.push_back(std::move(policy));
+  std::sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a->metadata.name < b->metadata.name; });
+  pass.policy = find_claim(job, near, caches_.cluster_policies.list());
   if (pass.policy.is_none() || is_claimed_by(job, pass.policy)) return Ok{};
   if (pass.policy.is_cluster_wide()) {
     // A policy of the namespace that was made before the job comes first, even if our cache has not heard of it.

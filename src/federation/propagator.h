@@ -26,6 +26,12 @@ namespace basalt::federation {
 using JobPtr = std::shared_ptr<const api::batch::Job>;
 using BindingPtr = std::shared_ptr<const api::karmada::ResourceBinding>;
 
+// The index of policies that HostCaches::policies has: by the job that a selector names, "*" for those that name none.
+inline constexpr std::string_view kPolicyTargets = "targets";
+[[nodiscard]] inline std::string policy_target(std::string_view ns, std::string_view job) {
+  return std::string(ns) + "/" + (job.empty() ? "*" : std::string(job));
+}
+
 struct HostCaches {
   kube::Informer<api::batch::Job>& jobs;
   kube::Informer<api::karmada::PropagationPolicy>& policies;

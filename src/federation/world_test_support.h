@@ -32,8 +32,8 @@ class MemberWorld {
     cluster.apply(
         "apiVersion: v1\nkind: Node\nmetadata: {name: node-0}\nstatus: {allocatable: {cpu: '8', memory: 16Gi, pods: "
         "'100'}}\n");
-    cluster.patch(resources::kNodes, "", "node-0", R"({"status":{"allocatable":{"cpu":"8","memory":"16Gi","pods":"100"}}})",
-                  "status");
+    cluster.patch(resources::kNodes, "", "node-0",
+                  R"({"status":{"allocatable":{"cpu":"8","memory":"16Gi","pods":"100"}}})", "status");
     events_.start();
     informers_.start();
     BASALT_CHECK(informers_.wait_synced({}));
