@@ -119,6 +119,50 @@ def check_all(kubectl):
                  "{containers: []}}}]}\n")
 
 
+APPLIED = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied, labels: {app: web}}\ndata: {k: %s}\n"
+
+
+def check_server_side_apply(kubectl):
+    def apply(value, *flags, **options):
+        return kubectl.run("apply", "--server-side", *flags, "-f", "-", input=APPLIED % value, **options)
+    assert "serverside-applied" in apply("v1")
+    kubectl.says(r"-  k: v1\n\+  k: v2", "diff", "--server-side", "-f", "-", input=APPLIED % "v2", expect=1)
+    assert "serverside-applied" in apply("v2")
+    assert "Apply failed with 1 conflict" in apply("v3", "--field-manager=other", expect=1)
+    assert "serverside-applied" in apply("v3", "--field-manager=other", "--force-conflicts")
+    kubectl.says("manager: other", "get", "cm", "applied", "-o", "yaml", "--show-managed-fields")
+    kubectl.says("conflict", "apply", "--server-side", "-f", "-", input=APPLIED % "v4", expect=1)
+
+
+def check_access(kubectl):
+    kubectl.says("^yes", "auth", "can-i", "delete", "nodes")
+    kubectl.says("created", "create", "serviceaccount", "robot")
+    robot = "--as=system:serviceaccount:default:robot"
+    kubectl.says("^no", "auth", "can-i", "list", "pods", robot, expect=1)
+    kubectl.says("forbidden: User .system:serviceaccount:default:robot. cannot list resource .pods.", "get", "pods", robot, expect=1)
+    kubectl.says("created", "create", "rolebinding", "robot", "--clusterrole=view", "--serviceaccount=default:robot")
+    kubectl.says("No resources found", "get", "pods", robot)
+    token = kubectl.run("create", "token", "robot").strip()
+    kubectl.says("system:serviceaccount:default:robot", "auth", "whoami", "--token=" + token, "--client-certificate=", "--client-key=",
+                 "--kubeconfig=" + without_certificate(kubectl))
+
+
+def without_certificate(kubectl):
+    """The kubeconfig without its user: a client certificate would count before the token."""
+    path = kubectl.environment["KUBECONFIG"]
+    text = pathlib.Path(path).read_text()
+    plain = re.sub(r"(?m)^ *client-(certificate|key)-data: .*\n", "", text).replace("user:\n", "user: {}\n") \
+        if "client-certificate-data" in text else text
+    target = path + ".plain"
+    pathlib.Path(target).write_text(plain)
+    return target
+
+
+def check_explain(kubectl):
+    kubectl.says(r"minAvailable\s+<integer>", "explain", "vcjob.spec")
+    kubectl.says(r"image\s+<string>", "explain", "pod.spec.containers")
+
+
 def check_watch(kubectl):
     watch = subprocess.Popen([clusters.kubectl(), "get", "cm", "-w", "-o", "name"], env=kubectl.environment, text=True,
                              stdout=subprocess.PIPE)
@@ -140,6 +184,9 @@ def main():
     with clusters.basalt() as server, tempfile.TemporaryDirectory():
         kubectl = Kubectl(server.kubeconfig)
         check_all(kubectl)
+        check_server_side_apply(kubectl)
+        check_access(kubectl)
+        check_explain(kubectl)
         check_watch(kubectl)
         print(f"kubectl: {kubectl.count} commands")
     print("1 passed, 0 failed")
