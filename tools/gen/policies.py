@@ -121,7 +121,7 @@ def amounts(name, path):
 
 
 def not_negative(name, path):
-    return (f"variables.{name}.all(r, quantity(string(variables.{name}[r])).sign() >= 0)",
+    return (f"variables.{name}.all(r, quantity(string(variables.{name}[r])).compareTo(quantity('0')) >= 0)",
             f"requestBody.spec.{path}: amounts must be greater than or equal to 0")
 
 

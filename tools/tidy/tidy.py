@@ -36,7 +36,7 @@ ALLOWED = {
             "webhooks", "admission", "controllers"],
 }
 # Tests of any layer may run on the simulated cluster and write their objects as YAML.
-TEST_MAY_INCLUDE = ("sim", "yaml")
+TEST_MAY_INCLUDE = ("sim", "yaml", "crds")
 SOURCE_LINES_MAX = 600
 LINE_LENGTH_MAX = 160
 # (pattern, folders in which it is allowed, explanation)

@@ -87,7 +87,9 @@ class PlayedFederation {
 
  private:
   void run() {
-    while (!stop_.token().wait_for(cluster_.runtime(), 50ms)) {
+    // A long absence is not worth many looks.
+    const rt::Instant begin = cluster_.runtime().now();
+    while (!stop_.token().wait_for(cluster_.runtime(), cluster_.runtime().now() - begin < 20s ? 50ms : 5s)) {
       for (const json::Value& job : cluster_.list(resources::kJobs, "default")) step(job);
     }
   }
@@ -163,12 +165,17 @@ class FaultRun {
 
  private:
   bool wait(const std::function<bool()>& done) {
-    return bench_.cluster.wait_until(
-        [&] {
-          take_over_if_crashed();
-          return done();
-        },
-        limit_);
+    const rt::Instant deadline = rt::saturating_add(bench_.runtime().now(), limit_);
+    const auto poll = [&] {
+      take_over_if_crashed();
+      return done();
+    };
+    // First at short intervals, then, while the API is away, at long ones.
+    while (!bench_.cluster.wait_until(poll, 5s)) {
+      if (bench_.runtime().now() >= deadline) return false;
+      bench_.runtime().sleep_for(std::min<rt::Duration>(limit_ / 20, 60s));
+    }
+    return true;
   }
   void take_over_if_crashed() {
     if (!bench_.faults.crashed() || took_over_) return;

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "apiserver/registry/admission.h"
 #include "base/log.h"
 #include "controllers/common/controller.h"
 #include "controllers/gc/gc_controller.h"

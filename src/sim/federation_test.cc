@@ -1,6 +1,6 @@
 #include "federation/federation.h"
 
-#include "federation/world_test_support.h"
+#include "sim/federation_test_support.h"
 
 // Hyper jobs from submission to their end, over several clusters in one process.
 namespace basalt::federation {
