@@ -38,8 +38,8 @@ Cluster::Cluster(rt::Runtime& runtime, Options options) : Driver(runtime) {
   if (Done started = server_->start(); !started.ok()) must(started.error(), "start the API server");
   client_ = make_client("kubernetes-admin", {"system:masters"});
   drive(client_.get());
-  const Done installed = options.crds.empty() ? crds::install(runtime, *client_, {})
-                                              : crds::install_some(runtime, *client_, options.crds);
+  const Done installed =
+      options.crds.empty() ? crds::install(runtime, *client_, {}) : crds::install_some(runtime, *client_, options.crds);
   if (!installed.ok()) must(installed.error(), "install CRDs");
   if (options.with_default_queue) {
     apply(kQueues);

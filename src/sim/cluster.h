@@ -22,7 +22,7 @@ class Cluster : public Driver {
     Logger log;
     bool with_default_queue = true;  // creates the queues "root" and "default", the latter Open
     std::vector<std::shared_ptr<apiserver::AdmissionHook>> hooks;
-    std::vector<std::string> crds;  // plurals of those to install, to start faster; all if empty
+    std::vector<std::string> crds;         // plurals of those to install, to start faster; all if empty
     apiserver::ApiServer::Options server;  // in memory unless said otherwise
   };
   explicit Cluster(rt::Runtime& runtime);

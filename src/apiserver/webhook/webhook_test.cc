@@ -154,9 +154,9 @@ TEST_F(WebhookTest, AFailureIsTheServersErrorOrIgnoredAsConfigured) {
 }
 
 TEST_F(WebhookTest, OnlyWhatRulesAndSelectorsNameIsAskedAbout) {
-  configure(
-      false, "some", "/v",
-      R"(,"objectSelector":{"matchLabels":{"ask":"me"}},"namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system"]}]})");
+  configure(false, "some", "/v",
+            R"(,"objectSelector":{"matchLabels":{"ask":"me"}},"namespaceSelector":{"matchExpressions":)"
+            R"([{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system"]}]})");
   ASSERT_TRUE(call(kube::Verb::Create, kSecrets, "", R"({"metadata":{"name":"plain"}})").ok());
   EXPECT_EQ(calls_.load(), 0);
   ASSERT_TRUE(call(kube::Verb::Create, kSecrets, "", R"({"metadata":{"name":"b","labels":{"ask":"me"}}})").ok());

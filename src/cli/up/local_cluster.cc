@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <utility>
 
+#include "admission/embedded_admission.h"
 #include "apiserver/http/cluster_files.h"
 #include "apiserver/http/front.h"
 #include "apiserver/registry/api_server.h"
-#include "cli/up/embedded_admission.h"
 #include "cli/up/pod_log_handler.h"
 #include "controllers/manager/controller_manager.h"
 #include "crds/crds.h"
@@ -55,7 +55,6 @@ struct LocalCluster::Parts {
   apiserver::ClusterFiles files;
   std::string url;
   std::unique_ptr<apiserver::ApiServer> server;
-  std::shared_ptr<EmbeddedAdmission> admission;
   std::unique_ptr<kube::Client> admin;
 
   std::unique_ptr<kube::Client> node_client;
@@ -105,15 +104,13 @@ Done LocalCluster::start_parts(const rt::StopToken& stop) {
   options.token_key = parts.files.service_token_key;
   BASALT_TRY(parts.server, apiserver::ApiServer::open(runtime_, log_, std::move(options)));
   if (!options_.api_only) {
-    parts.admission = std::make_shared<EmbeddedAdmission>();
-    parts.server->add_admission_hook(parts.admission);
+    parts.server->add_admission_hook(admission::make_admission_hook(runtime_, *parts.server, {}));
   }
   BASALT_TRY_DONE(parts.server->start());
   parts.admin = client_of(runtime_, *parts.server, "basalt");
   if (options_.api_only) return listen();
 
   BASALT_TRY_DONE(crds::install(runtime_, *parts.admin, stop));
-  parts.admission->use(*parts.admin);
   BASALT_TRY_DONE(start_nodes());
   start_scheduler();
   start_controllers();
@@ -221,7 +218,6 @@ void LocalCluster::stop() {
     recorder->reset();
   }
   if (parts.server) parts.server->stop();
-  if (parts.admission) parts.admission->forget();
   parts.admin.reset();
   parts.node_client.reset();
   parts.scheduler_client.reset();

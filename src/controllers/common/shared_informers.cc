@@ -100,10 +100,11 @@ kube::Informer<PodProjection>& SharedInformers::pods() {
 kube::Informer<NodeProjection>& SharedInformers::nodes() { return cache<NodeProjection>(slots_->nodes, {}); }
 
 kube::Informer<Job>& SharedInformers::jobs() {
-  return cache<Job>(slots_->jobs,
-                    {by_controller<Job>(),
-                     {std::string(indexes::kByQueue),
-                      [](const Job& job, std::vector<std::string>& values) { values.push_back(job.spec.queue); }}});
+  return cache<Job>(
+      slots_->jobs,
+      {by_controller<Job>(), {std::string(indexes::kByQueue), [](const Job& job, std::vector<std::string>& values) {
+                                values.push_back(job.spec.queue);
+                              }}});
 }
 
 kube::Informer<Command>& SharedInformers::commands() {

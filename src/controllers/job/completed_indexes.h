@@ -13,8 +13,8 @@ namespace basalt::controllers::job {
 //   <version>:<intervals>    "2:0-3,7"       the text of the intervals, or
 //   <version>:~<bitmap>      "2:~gAE"        base64url of one bit an index, if that is shorter
 //
-// so it takes at most a sixth of a byte for each replica (or 64 bytes), and a few bytes if pods finish in order. `version` is the
-// job's version when the last index was added: TaskCompleted is an event of that version only.
+// so it takes at most a sixth of a byte for each replica (or 64 bytes), and a few bytes if pods finish in order.
+// `version` is the job's version when the last index was added: TaskCompleted is an event of that version only.
 class CompletedIndexes {
  public:
   static constexpr std::int32_t kIndexMax = 1'000'000;  // what lies above is not recorded

@@ -63,9 +63,9 @@ struct JobMemory {
   std::string uid;
   std::vector<VanishedPod> vanished;
   std::vector<ArmedDelay> armed;
-  std::string unknown_handled;          // UID of the pod group whose Unknown was answered
-  std::string plugins_hash;             // objects of the plugins that are known to be there
-  std::string problem_reason;           // why pods or objects could not be made the last time; "" if they could
+  std::string unknown_handled;  // UID of the pod group whose Unknown was answered
+  std::string plugins_hash;     // objects of the plugins that are known to be there
+  std::string problem_reason;   // why pods or objects could not be made the last time; "" if they could
   std::string problem_message;
   std::optional<rt::Instant> written;   // last status write
   std::optional<rt::Instant> changed;   // since when counters differ from what is written
@@ -80,17 +80,16 @@ struct ObservedClaim {
 // All that the planner looks at: one job and what belongs to it, from caches only.
 struct ObservedJob {
   std::shared_ptr<const api::batch::Job> job;
-  std::vector<ObservedPod> pods;  // by task, then index; those of unknown tasks first
-  std::shared_ptr<const api::scheduling::PodGroup> pod_group;  // controlled by this job; null if there is none
-  std::shared_ptr<const api::scheduling::Queue> queue;         // null if there is none
+  std::vector<ObservedPod> pods;                                   // by task, then index; those of unknown tasks first
+  std::shared_ptr<const api::scheduling::PodGroup> pod_group;      // controlled by this job; null if there is none
+  std::shared_ptr<const api::scheduling::Queue> queue;             // null if there is none
   std::vector<std::shared_ptr<const api::bus::Command>> commands;  // about this job's name, oldest first
   std::map<std::string, ObservedClaim> claims;                     // those that the job's volumes name
   JobMemory memory;
 };
 
 // Of a pod that the job controls. Nothing if it does not carry what every pod of a job carries.
-[[nodiscard]] std::optional<ObservedPod> observe_pod(const api::core::PodProjection& pod,
-                                                     const api::batch::Job& job);
+[[nodiscard]] std::optional<ObservedPod> observe_pod(const api::core::PodProjection& pod, const api::batch::Job& job);
 // The same for one that is gone; does not need the job.
 [[nodiscard]] std::optional<VanishedPod> observe_vanished(const api::core::PodProjection& pod);
 void sort_pods(std::vector<ObservedPod>& pods);

@@ -140,9 +140,9 @@ void task_events(const ObservedJob& observed, const std::vector<CompletedIndexes
       if (worst == nullptr || pod.restarts > worst->restarts) worst = &pod;
     }
     if (worst == nullptr || restarts < (task.max_retry == 0 ? 3 : task.max_retry)) continue;
-    JobEvent failed = about_pod(
-        event::kTaskFailed, *worst,
-        "the containers of task " + task.name + " were restarted " + std::to_string(restarts) + " times");
+    JobEvent failed =
+        about_pod(event::kTaskFailed, *worst,
+                  "the containers of task " + task.name + " were restarted " + std::to_string(restarts) + " times");
     failed.subject = task.name;
     events.push_back(std::move(failed));
   }

@@ -23,8 +23,8 @@ enum class Phase : std::uint8_t {
   Terminated,
   Failed,
 };
-inline constexpr std::array kAllPhases = {Phase::Pending,  Phase::Running,    Phase::Restarting, Phase::Aborting,
-                                          Phase::Aborted,  Phase::Completing, Phase::Completed,  Phase::Terminating,
+inline constexpr std::array kAllPhases = {Phase::Pending,    Phase::Running,    Phase::Restarting, Phase::Aborting,
+                                          Phase::Aborted,    Phase::Completing, Phase::Completed,  Phase::Terminating,
                                           Phase::Terminated, Phase::Failed};
 [[nodiscard]] std::string_view to_string(Phase phase);
 [[nodiscard]] Phase phase_of(std::string_view text);  // "" and unknown words are Pending
@@ -41,10 +41,9 @@ enum class Action : std::uint8_t {
   ResumeJob,
   Other,  // EnqueueJob and every unknown word
 };
-inline constexpr std::array kAllActions = {Action::SyncJob,      Action::AbortJob,         Action::RestartJob,
-                                           Action::RestartTask,  Action::RestartPod,       Action::RestartPartition,
-                                           Action::TerminateJob, Action::CompleteJob,      Action::ResumeJob,
-                                           Action::Other};
+inline constexpr std::array kAllActions = {
+    Action::SyncJob,          Action::AbortJob,     Action::RestartJob,  Action::RestartTask, Action::RestartPod,
+    Action::RestartPartition, Action::TerminateJob, Action::CompleteJob, Action::ResumeJob,   Action::Other};
 [[nodiscard]] std::string_view to_string(Action action);
 [[nodiscard]] Action action_of(std::string_view text);
 [[nodiscard]] constexpr bool is_targeted(Action action) {

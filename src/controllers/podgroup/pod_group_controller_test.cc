@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "apiserver/registry/resource_type.h"
 #include "controllers/podgroup/testing/pod_group_fixture.h"
 #include "rt/sim_test_support.h"
 
