@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -28,7 +29,8 @@
 //
 //   reproduce: BASALT_SEED=1234 ./rt_test --gtest_filter=WorkQueue.Sim
 //
-// BASALT_SEED=n runs just this seed; BASALT_SEEDS=n runs n seeds instead of what the test says; BASALT_TRACE=1 prints
+// BASALT_SEED=n runs just this seed; BASALT_SEEDS=n runs n seeds instead of what the test says; BASALT_SEEDS_MAX=n at
+// most so many, and of enumerated points (stride_of) only one in BASALT_STRIDE=n; BASALT_TRACE=1 prints
 // every switch of threads.
 
 namespace basalt::rt {
@@ -134,6 +136,7 @@ inline void run_seeds(std::uint64_t first, std::uint64_t count, const std::funct
   // Fibers of one thread cannot race, and this sanitizer makes starting one very slow; a few seeds are enough for it.
   count = (count + 9) / 10;
 #endif
+  count = std::min(count, internal::number_from_environment("BASALT_SEEDS_MAX", count));
   count = internal::number_from_environment("BASALT_SEEDS", count);
   if (std::getenv("BASALT_SEED") != nullptr) {
     first = internal::number_from_environment("BASALT_SEED", first);
@@ -143,6 +146,11 @@ inline void run_seeds(std::uint64_t first, std::uint64_t count, const std::funct
     options.seed = first + i;
     if (!internal::run_seed(options, body)) return;
   }
+}
+
+// Of the points of an enumeration, one in so many is tried: all, unless a slow build asks for fewer.
+inline std::uint64_t stride_of() {
+  return std::max<std::uint64_t>(1, internal::number_from_environment("BASALT_STRIDE", 1));
 }
 
 // The same body once on the operating system and then under simulation.

@@ -1,4 +1,4 @@
-#include "cli/run/run_commands.h"
+#include "cli/run/hyper_follow.h"
 
 #include <ostream>
 #include <set>
@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/cli.h"
 #include "cli/client/objects.h"
+#include "cli/run/hyper_follow.h"
 #include "cli/run/job_progress.h"
 #include "cli/run/manifests.h"
 
@@ -66,6 +67,14 @@ class Submission {
     std::vector<FollowedJob> jobs;
     for (const Submitted& one : submitted_) {
       if (one.manifest->is_job()) jobs.push_back({one.key.ns, one.key.name, one.uid});
+    }
+    return jobs;
+  }
+
+  [[nodiscard]] std::vector<FollowedJob> hyper_jobs() const {
+    std::vector<FollowedJob> jobs;
+    for (const Submitted& one : submitted_) {
+      if (one.manifest->kind == "HyperJob") jobs.push_back({one.key.ns, one.key.name, one.uid});
     }
     return jobs;
   }
@@ -199,6 +208,12 @@ Result<int> run_manifests(Session& session, const RunOptions& options) {
   }
   const std::vector<FollowedJob> jobs = submission.jobs();
   if (options.dry_run) return kExitOk;
+  const std::vector<FollowedJob> hyper_jobs = submission.hyper_jobs();
+  if (!options.detach && jobs.empty() && !hyper_jobs.empty()) {
+    const Result<int> ended = follow_hyper_jobs(session, hyper_jobs, options.timeout);
+    if (options.delete_after) static_cast<void>(submission.remove_all());
+    return ended;
+  }
   if (options.detach || jobs.empty()) {
     for (const FollowedJob& job : jobs)
       session.out << "follow it with: basalt watch " << job.name << " -n " << job.ns << "\n";

@@ -1,6 +1,7 @@
 #include "cli/up/local_cluster.h"
 
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "admission/embedded_admission.h"
@@ -10,6 +11,7 @@
 #include "cli/up/pod_log_handler.h"
 #include "controllers/manager/controller_manager.h"
 #include "crds/crds.h"
+#include "federation/federation.h"
 #include "kube/event_recorder.h"
 #include "kube/metrics.h"
 #include "node/process_host.h"
@@ -56,6 +58,10 @@ struct LocalCluster::Parts {
   std::string url;
   std::unique_ptr<apiserver::ApiServer> server;
   std::unique_ptr<kube::Client> admin;
+
+  std::vector<std::pair<std::string, std::unique_ptr<LocalCluster>>> members;
+  std::unique_ptr<kube::Client> federation_client;
+  std::unique_ptr<federation::Federation> federation;
 
   std::unique_ptr<kube::Client> node_client;
   std::unique_ptr<kube::EventRecorder> node_events;
@@ -111,10 +117,42 @@ Done LocalCluster::start_parts(const rt::StopToken& stop) {
   if (options_.api_only) return listen();
 
   BASALT_TRY_DONE(crds::install(runtime_, *parts.admin, stop));
-  BASALT_TRY_DONE(start_nodes());
-  start_scheduler();
+  if (options_.members > 0) {
+    BASALT_TRY_DONE(start_members(stop));
+  } else {
+    BASALT_TRY_DONE(start_nodes());
+    start_scheduler();
+  }
   start_controllers();
   return listen();
+}
+
+Done LocalCluster::start_members(const rt::StopToken& stop) {
+  Parts& parts = *parts_;
+  BASALT_TRY_DONE(crds::install_karmada(runtime_, *parts.admin, stop));
+  std::map<std::string, kube::Client*> clients;
+  for (std::int32_t i = 0; i < options_.members; ++i) {
+    const std::string name = "member" + std::to_string(i + 1);
+    LocalClusterOptions options = options_;
+    options.members = 0;
+    options.port = 0;
+    options.data_dir = (std::filesystem::path(options_.data_dir) / name).string();
+    options.pod_addresses = "127." + std::to_string(64 + 4 * i) + ".0.0/14";  // each its own, they share the machine
+    auto member = std::make_unique<LocalCluster>(runtime_, log_.with({{"cluster", name}}), std::move(options));
+    BASALT_TRY_DONE(member->start(stop));
+    clients.emplace(name, &member->client());
+    parts.members.emplace_back(name, std::move(member));
+  }
+  parts.federation_client = client_of(runtime_, *parts.server, "basalt-federation");
+  parts.federation = std::make_unique<federation::Federation>(runtime_, *parts.federation_client, clients, log_);
+  parts.federation->start();
+  return Ok{};
+}
+
+std::vector<std::pair<std::string, std::string>> LocalCluster::members() const {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const auto& [name, member] : parts_->members) found.emplace_back(name, member->kubeconfig_path());
+  return found;
 }
 
 Done LocalCluster::start_nodes() {
@@ -124,6 +162,7 @@ Done LocalCluster::start_nodes() {
   if (options_.nodes > 0) {
     node::ProcessHostOptions host;
     host.root = (std::filesystem::path(options_.data_dir) / "nodes").string();
+    host.address_range = options_.pod_addresses;
     BASALT_TRY(parts.host, node::ProcessHost::open(runtime_, *parts.node_client, log_, std::move(host)));
     parts.host->start();
     for (std::int32_t i = 0; i < options_.nodes; ++i) {
@@ -163,6 +202,9 @@ void LocalCluster::start_controllers() {
   parts.controllers_client = client_of(runtime_, *parts.server, "vc-controller-manager");
   controllers::ManagerOptions options;
   options.controllers = options_.controllers;
+  // A control plane runs no jobs: it spreads them.
+  if (options_.members > 0)
+    options.controllers = {"queue-controller", "hyperjob-controller", "datadependency-controller"};
   parts.controllers = std::make_unique<controllers::ControllerManager>(runtime_, *parts.controllers_client, log_,
                                                                        parts.metrics, std::move(options));
   // Its start waits for the caches, which nobody else needs to wait for.
@@ -206,6 +248,10 @@ void LocalCluster::stop() {
   if (parts.controllers_starter.joinable()) parts.controllers_starter.join();
   if (parts.controllers) parts.controllers->stop();
   parts.controllers.reset();
+  if (parts.federation) parts.federation->stop();
+  parts.federation.reset();
+  for (const auto& [name, member] : parts.members) member->stop();
+  parts.members.clear();
   if (parts.scheduler) parts.scheduler->stop();
   parts.scheduler.reset();
   for (const auto& node : parts.nodes) node->stop();
@@ -219,6 +265,7 @@ void LocalCluster::stop() {
   }
   if (parts.server) parts.server->stop();
   parts.admin.reset();
+  parts.federation_client.reset();
   parts.node_client.reset();
   parts.scheduler_client.reset();
   parts.controllers_client.reset();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/resource_list.h"
@@ -26,7 +27,12 @@ struct LocalClusterOptions {
   api::ResourceList simulated_capacity;
   std::vector<std::string> controllers = {"*", "-sharding-controller"};
   bool spreads = false;  // the scheduler spreads pods over nodes instead of packing them
+  // Above zero: a control plane without nodes of its own, and so many members, each a cluster as described here in a
+  // folder of its own, with a stand-in for Karmada between them.
+  std::int32_t members = 0;
+  std::string pod_addresses = "127.64.0.0/10";
 };
+inline constexpr std::int32_t kMembersMax = 16;
 
 // A whole cluster in this process: API server with its admission, controllers, scheduler and nodes. start() and stop()
 // are called by one thread.
@@ -44,11 +50,14 @@ class LocalCluster {
   [[nodiscard]] const std::string& url() const;
   [[nodiscard]] std::string kubeconfig_path() const;  // absolute
   [[nodiscard]] kube::Client& client();               // as the administrator, after start()
+  // Name and kubeconfig of each member.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> members() const;
 
  private:
   struct Parts;
   Done start_parts(const rt::StopToken& stop);
   Done listen();
+  Done start_members(const rt::StopToken& stop);
   Done start_nodes();
   void start_scheduler();
   void start_controllers();

@@ -65,6 +65,8 @@ void add_flags(GoFlags& flags, UpFlags& target) {
                "memory: nothing is kept");
   flags.truth("detach", target.detach, "go on in the background; 'basalt down' ends it", 'd');
   flags.truth("api-only", cluster.api_only, "only the API server: no nodes, scheduler, controllers or admission");
+  flags.number("clusters", cluster.members,
+               "above 0: a control plane and so many member clusters, with a stand-in for Karmada between them");
   flags.section("Nodes");
   flags.number("nodes", cluster.nodes, "nodes that run the containers' commands as processes of this machine");
   flags.custom(
@@ -92,6 +94,7 @@ Done settle(UpFlags& flags) {
                                 std::to_string(most));
   };
   BASALT_TRY_DONE(check("--nodes", flags.cluster.nodes, kProcessNodesMax));
+  BASALT_TRY_DONE(check("--clusters", flags.cluster.members, kMembersMax));
   BASALT_TRY_DONE(check("--simulated-nodes", flags.cluster.simulated_nodes, kSimulatedNodesMax));
   flags.cluster.spreads = flags.strategy == "spread";
   std::error_code error;
@@ -102,6 +105,9 @@ Done settle(UpFlags& flags) {
 
 std::string parts_of(const LocalClusterOptions& options) {
   if (options.api_only) return "only its API server";
+  if (options.members > 0)
+    return "a control plane with hyper jobs and data dependencies, " + std::to_string(options.members) +
+           " members, a stand-in for Karmada";
   std::string text = std::to_string(options.nodes) + (options.nodes == 1 ? " process node" : " process nodes");
   if (options.simulated_nodes > 0) text += ", " + std::to_string(options.simulated_nodes) + " simulated nodes";
   return text + ", gang scheduler, controllers, admission";
@@ -110,6 +116,11 @@ std::string parts_of(const LocalClusterOptions& options) {
 std::string what_to_try(const LocalCluster& cluster, const LocalClusterOptions& options) {
   std::string text = "\n  export KUBECONFIG=" + cluster.kubeconfig_path() + "\n";
   if (options.api_only) return text + "  kubectl get namespaces\n\n";
+  if (options.members > 0) {
+    for (const auto& [name, kubeconfig] : cluster.members())
+      text += "  # " + name + ": --kubeconfig " + kubeconfig + "\n";
+    return text + "  kubectl apply -f examples/hyperjob.yaml && basalt hyperjob list\n\n";
+  }
   return text +
          "  basalt run -f examples/hello-gang.yaml   # submit, follow, end with the job's result\n"
          "  basalt job list                          # or: kubectl get vcjob,podgroup,queue,pods\n\n";

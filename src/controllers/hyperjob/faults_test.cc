@@ -220,7 +220,7 @@ TEST_P(HyperJobFaults, CrashAtEveryCall) {
   const Workload& workload = workloads().at(GetParam());
   const Ending reference = simulate(1, workload, {});
   ASSERT_NE(reference.condition, "") << workload.name;
-  for (std::uint64_t call = 1; call <= reference.calls; ++call) {
+  for (std::uint64_t call = 1; call <= reference.calls; call += rt::stride_of()) {
     for (const auto point : {kube::FaultClient::CrashPoint::BeforeEffect, kube::FaultClient::CrashPoint::AfterEffect}) {
       const Ending ending = simulate(1, workload, [&](kube::FaultClient& faults) { faults.crash_after(call, point); });
       ++points;
@@ -236,7 +236,7 @@ TEST_P(HyperJobFaults, OneErrorAtEveryCall) {
   int points = 0;
   const Workload& workload = workloads().at(GetParam());
   const Ending reference = simulate(1, workload, {});
-  for (std::uint64_t call = 1; call <= reference.calls; ++call) {
+  for (std::uint64_t call = 1; call <= reference.calls; call += rt::stride_of()) {
     for (const Reason reason : {Reason::Conflict, Reason::TooManyRequests, Reason::InternalError}) {
       for (const auto point :
            {kube::FaultClient::CrashPoint::BeforeEffect, kube::FaultClient::CrashPoint::AfterEffect}) {

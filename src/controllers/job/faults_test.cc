@@ -44,7 +44,7 @@ std::vector<std::string> all_workloads() {
 class CrashAt : public JobFaults {};
 TEST_P(CrashAt, EveryCall) {
   what_ = "crashes";
-  for (std::uint64_t call = 1; call <= reference_.calls; ++call) {
+  for (std::uint64_t call = 1; call <= reference_.calls; call += rt::stride_of()) {
     for (const auto point : {Faults::CrashPoint::BeforeEffect, Faults::CrashPoint::AfterEffect}) {
       Trouble trouble;
       trouble.arm = [&](Faults& faults) { faults.crash_after(call, point); };
@@ -67,7 +67,7 @@ TEST_P(FailAt, EveryCall) {
       {too_many, Faults::CrashPoint::BeforeEffect},
       {Error::make(Reason::InternalError, "internal error (injected)"), Faults::CrashPoint::BeforeEffect},
       {Error::make(Reason::ConnectionLost, "the reply was lost (injected)"), Faults::CrashPoint::AfterEffect}};
-  for (std::uint64_t call = 1; call <= reference_.calls; ++call) {
+  for (std::uint64_t call = 1; call <= reference_.calls; call += rt::stride_of()) {
     for (const auto& [error, point] : failures) {
       Trouble trouble;
       trouble.arm = [&, at = point, &failure = error](Faults& faults) { faults.fail_call(call, failure, at); };
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Job, FailAt, ::testing::ValuesIn(all_workloads()), name
 class StrikeAt : public JobFaults {};
 TEST_P(StrikeAt, EveryEvent) {
   what_ = "lost, repeated and late events";
-  for (std::uint64_t event = 1; event <= reference_.events; ++event) {
+  for (std::uint64_t event = 1; event <= reference_.events; event += rt::stride_of()) {
     for (const auto fault : {Faults::EventFault::Broken, Faults::EventFault::Expired, Faults::EventFault::Repeated,
                              Faults::EventFault::Late}) {
       Trouble trouble;

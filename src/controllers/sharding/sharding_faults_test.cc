@@ -65,7 +65,7 @@ TEST(ShardingFaults, DiesAfterEveryCallAndIsStartedAgain) {
   });
   ASSERT_GT(calls, 15u);
   int runs = 0;
-  for (std::uint64_t call = 1; call <= calls + 3; ++call) {
+  for (std::uint64_t call = 1; call <= calls + 3; call += rt::stride_of()) {
     for (const auto point : {kube::FaultClient::CrashPoint::BeforeEffect, kube::FaultClient::CrashPoint::AfterEffect}) {
       ++runs;
       rt::run_seeds(1, 1, [&](rt::SimRuntime& runtime) {

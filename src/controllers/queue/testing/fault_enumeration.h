@@ -76,7 +76,7 @@ void crash_at_every_call(const FaultStory<Fixture>& story) {
   using Point = kube::FaultClient::CrashPoint;
   const std::uint64_t calls = run_story(story, [](kube::FaultClient&) {}).calls;
   std::uint64_t points = 0;
-  for (std::uint64_t call = 1; call <= calls; ++call) {
+  for (std::uint64_t call = 1; call <= calls; call += rt::stride_of()) {
     for (const Point point : {Point::BeforeEffect, Point::AfterEffect}) {
       if (run_story(story, [&](kube::FaultClient& faults) { faults.crash_after(call, point); }).struck) ++points;
       if (::testing::Test::HasFailure()) FAIL() << story.name << ": crash at call " << call;
@@ -99,7 +99,7 @@ void fail_every_call(const FaultStory<Fixture>& story) {
       {Error::make(Reason::ConnectionLost, "the reply was lost (injected)"), Point::AfterEffect}};
   const std::uint64_t calls = run_story(story, [](kube::FaultClient&) {}).calls;
   std::uint64_t points = 0;
-  for (std::uint64_t call = 1; call <= calls; ++call) {
+  for (std::uint64_t call = 1; call <= calls; call += rt::stride_of()) {
     for (const auto& [error, point] : failures) {
       if (run_story(story, [&](kube::FaultClient& faults) { faults.fail_call(call, error, point); }).struck) ++points;
       if (::testing::Test::HasFailure()) FAIL() << story.name << ": " << error.message << " at call " << call;
@@ -115,7 +115,7 @@ void strike_every_event(const FaultStory<Fixture>& story) {
   using Fault = kube::FaultClient::EventFault;
   const std::uint64_t events = run_story(story, [](kube::FaultClient&) {}).events;
   std::uint64_t points = 0;
-  for (std::uint64_t event = 1; event <= events; ++event) {
+  for (std::uint64_t event = 1; event <= events; event += rt::stride_of()) {
     for (const Fault fault : {Fault::Broken, Fault::Expired, Fault::Repeated, Fault::Late}) {
       if (run_story(story, [&](kube::FaultClient& faults) { faults.strike_event(event, fault); }).struck) ++points;
       if (::testing::Test::HasFailure())
