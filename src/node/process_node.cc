@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "api/owner.h"
 #include "kube/typed.h"
 #include "node/process_node_impl.h"
 #include "rt/backoff.h"
@@ -333,6 +334,14 @@ rt::Outcome ProcessNode::sync(const std::string& uid, const rt::StopToken& stop)
     if (!work->machine.has_running()) forget(uid);
     return wake_at.ok() && *wake_at != rt::kNever ? rt::Outcome::retry_after(*wake_at - runtime_.now())
                                                   : rt::Outcome::done();
+  }
+  // The agent's end is not the program's failure: whoever owns the pod makes another one.
+  const bool is_our_fault = work->machine.was_interrupted() && work->machine.outcome() == PodOutcome::Failed &&
+                            !is_finished(pod->status.phase) && api::controller_of(pod->metadata) != nullptr;
+  if (is_our_fault) {
+    tell(*work, kube::EventType::Warning, "Interrupted", "the node agent was stopped while the pod ran; it is removed");
+    Done done = delete_pod(*work, stop);
+    return done.ok() ? rt::Outcome::done() : rt::Outcome::failed(std::move(done).error());
   }
   if (Done done = write_status(*work, pod, stop); !done.ok()) return rt::Outcome::failed(std::move(done).error());
   if (pod->metadata.deletion_timestamp && !work->machine.has_running()) {

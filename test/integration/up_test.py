@@ -80,6 +80,19 @@ class UpTest(unittest.TestCase):
             self.assertEqual({name: runs[name] for name in finished}, dict.fromkeys(finished, 1))
             self.assertEqual(len(runs), 50)
 
+    def test_the_end_of_the_cluster_fails_no_job(self):
+        with c.Cluster() as cluster:
+            marks = os.path.join(cluster.folder, "marks")
+            go = os.path.join(cluster.folder, "go")
+            command = f"echo x >> {marks}; while [ ! -e {go} ]; do sleep 0.1; done"
+            cluster.basalt("run", "--detach", "-f", "-", text=c.job_manifest("long", command, replicas=2, restart="Never"))
+            c.wait_for("two processes", lambda: len(lines_of(marks)) == 2)
+            cluster.stop()
+            cluster.start()
+            c.wait_for("two new processes", lambda: len(lines_of(marks)) == 4)
+            pathlib.Path(go).touch()
+            c.wait_for("the end", lambda: cluster.job("long")["status"]["state"]["phase"] == "Completed")
+
     def test_in_the_background(self):
         with tempfile.TemporaryDirectory(prefix="basalt-detach-") as folder:
             def basalt(*arguments):

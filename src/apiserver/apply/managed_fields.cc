@@ -76,10 +76,11 @@ void ManagedFields::write_to(json::Value& object) const {
   std::vector<const std::pair<const FieldManager, Owned>*> order;
   order.reserve(managers_.size());
   for (const auto& entry : managers_) order.push_back(&entry);
-  std::ranges::sort(order, {}, [](const auto* entry) {
-    return std::tie(entry->second.time, entry->first.name, entry->first.api_version, entry->first.subresource);
+  // Who applies comes first; then by time.
+  std::ranges::sort(order, [](const auto* a, const auto* b) {
+    if (a->first.is_apply != b->first.is_apply) return a->first.is_apply;
+    return std::tie(a->second.time, a->first) < std::tie(b->second.time, b->first);
   });
-  std::ranges::stable_sort(order, {}, [](const auto* entry) { return !entry->first.is_apply; });
   json::Array list;
   for (const auto* entry : order) {
     json::Object item{{"manager", entry->first.name},

@@ -71,6 +71,10 @@ Result<int> show_logs(Session& session, const LogsFlags& flags, const api::Objec
     if (session.stop.wait_for(session.runtime, kPollEvery)) return Error::make(Reason::Cancelled, "interrupted");
   }
   if (lines_shown > 0 || flags.follow) return kExitOk;
+  if (logs.pods_seen() == 0 && !flags.pod.empty()) {
+    return Error::make(Reason::NotFound, "job " + key.to_string() + " has no pod " + base::quote(flags.pod) +
+                                             " now; 'basalt tree " + key.name + " -n " + key.ns + "' lists its pods");
+  }
   if (logs.pods_seen() == 0) {
     session.err << "job " << key.to_string() << " has no pods" << (flags.task.empty() ? "" : " of task " + flags.task)
                 << " now, its phase is "

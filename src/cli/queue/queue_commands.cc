@@ -36,7 +36,7 @@ int queue_create(CommandCall& call) {
 
 int queue_delete(CommandCall& call) {
   std::string name;
-  GoFlags flags = call.flags("Deletes a queue. It must be closed and empty.");
+  GoFlags flags = call.flags("Deletes a queue. Jobs in it stay, and wait until a queue of its name exists again.");
   add_queue_name(flags, name);
   return call.run(flags, [&](Session& session) {
     take_name_from_words(flags, name);

@@ -1,5 +1,6 @@
 #include "cli/up/local_cluster.h"
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -23,6 +24,8 @@ namespace basalt::cli {
 namespace {
 
 constexpr std::int64_t kPodsOfNode = 110;
+constexpr rt::Duration kNodesTimeout = std::chrono::seconds(10);
+constexpr rt::Duration kNodesPause = std::chrono::milliseconds(5);
 
 apiserver::Durability to_durability(const std::string& name) {
   if (name == "memory") return apiserver::Durability::Memory;
@@ -120,7 +123,7 @@ Done LocalCluster::start_parts(const rt::StopToken& stop) {
   if (options_.members > 0) {
     BASALT_TRY_DONE(start_members(stop));
   } else {
-    BASALT_TRY_DONE(start_nodes());
+    BASALT_TRY_DONE(start_nodes(stop));
     start_scheduler();
   }
   start_controllers();
@@ -155,7 +158,7 @@ std::vector<std::pair<std::string, std::string>> LocalCluster::members() const {
   return found;
 }
 
-Done LocalCluster::start_nodes() {
+Done LocalCluster::start_nodes(const rt::StopToken& stop) {
   Parts& parts = *parts_;
   parts.node_client = client_of(runtime_, *parts.server, "basalt-node");
   parts.node_events = recorder_of(runtime_, *parts.node_client, log_, "basalt-node");
@@ -183,7 +186,22 @@ Done LocalCluster::start_nodes() {
   parts.nodes.push_back(
       std::make_unique<node::SimulatedNodes>(runtime_, *parts.node_client, log_, std::move(simulated)));
   for (const auto& node : parts.nodes) node->start();
+  wait_for_nodes(stop);
   return Ok{};
+}
+
+// So that what is submitted right after the start is not told that there are no nodes. Not for ever: nodes that cannot
+// be registered now are registered later.
+void LocalCluster::wait_for_nodes(const rt::StopToken& stop) {
+  const std::int64_t wanted = static_cast<std::int64_t>(options_.nodes) + options_.simulated_nodes;
+  const rt::Instant deadline = runtime_.now() + kNodesTimeout;
+  kube::ListRequest request;
+  request.resource = {"", "v1", "nodes"};
+  while (runtime_.now() < deadline && !stop.stop_requested()) {
+    const auto page = parts_->admin->list(request, stop);
+    if (page.ok() && static_cast<std::int64_t>(page->items.size()) >= wanted) return;
+    if (stop.wait_for(runtime_, kNodesPause)) return;
+  }
 }
 
 void LocalCluster::start_scheduler() {

@@ -58,7 +58,8 @@ class LocalCluster {
   Done start_parts(const rt::StopToken& stop);
   Done listen();
   Done start_members(const rt::StopToken& stop);
-  Done start_nodes();
+  Done start_nodes(const rt::StopToken& stop);
+  void wait_for_nodes(const rt::StopToken& stop);
   void start_scheduler();
   void start_controllers();
 

@@ -167,6 +167,9 @@ int run_up(Invocation& invocation) {
                 "second start on the same folder goes on where the first ended.");
   add_flags(flags, target);
   if (const auto code = flags.parse_or_exit(invocation.arguments, invocation.out, invocation.err)) return *code;
+  if (!flags.words().empty())
+    return fail(invocation, Error::invalid_input("it takes no arguments besides flags; " +
+                                                 base::quote(flags.words().front()) + " is one too many"));
   if (Done settled = settle(target); !settled.ok()) return fail(invocation, settled.error());
   if (!target.detach) {
     Readiness nobody;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "api/gen/core_objects.h"
@@ -61,6 +62,7 @@ std::string_view controller_uid(const json::Value& object) {
   return {};
 }
 
+constexpr std::size_t kPodsAtOnce = 1000;
 constexpr std::string_view kCompletedMetric = "volcano_job_completed_phase_count";
 constexpr std::string_view kFailedMetric = "volcano_job_failed_phase_count";
 
@@ -389,9 +391,28 @@ Done PlanExecutor::ensure_pod_group(Pass& pass) {
 }
 
 Done PlanExecutor::create_pods(Pass& pass) {
-  if (pass.plan.creates.empty()) return Ok{};
+  // In portions, so that a job that is deleted or restarted meanwhile does not get the rest, and neither the bodies of
+  // all pods nor the answers are held at once.
+  const std::span<const PlannedPod> all = pass.plan.creates;
+  for (std::size_t first = 0; first < all.size(); first += kPodsAtOnce) {
+    if (first > 0 && !is_still_wanted(pass))
+      return Error::make(Reason::Conflict, "the job has changed while its pods were made");
+    BASALT_TRY_DONE(create_portion(pass, all.subspan(first, std::min(kPodsAtOnce, all.size() - first))));
+  }
+  return Ok{};
+}
+
+// Whether the job is still the one that the plan was made for, as far as the cache knows.
+bool PlanExecutor::is_still_wanted(const Pass& pass) const {
+  const auto job = context_.informers.jobs().get(pass.key);
+  const std::int32_t version = pass.plan.status ? pass.plan.status->version : pass.job.status.version;
+  return job && job->metadata.uid == pass.job.metadata.uid && job->metadata.deletion_timestamp.is_zero() &&
+         job->metadata.generation == pass.job.metadata.generation && job->status.version <= version;
+}
+
+Done PlanExecutor::create_portion(Pass& pass, std::span<const PlannedPod> planned) {
   std::vector<kube::Request> requests;
-  requests.reserve(pass.plan.creates.size());
+  requests.reserve(planned.size());
   std::optional<PodBuilder> builder;
   std::int32_t task = -1;
   const auto cannot_build = [&](const Error& error) {
@@ -400,7 +421,7 @@ Done PlanExecutor::create_pods(Pass& pass) {
   // The pods carry the version and the retries that have just been written.
   Job job = pass.job;
   if (pass.plan.status) job.status = *pass.plan.status;
-  for (const PlannedPod& pod : pass.plan.creates) {
+  for (const PlannedPod& pod : planned) {
     if (pod.task != task) {
       auto made = PodBuilder::make(job, static_cast<std::size_t>(pod.task), *pass.plugins, pass.plan.build_options);
       if (!made.ok()) return cannot_build(made.error());
@@ -429,7 +450,7 @@ Done PlanExecutor::create_pods(Pass& pass) {
     }
     Error failure = results[i].error();
     if (failure.is(Reason::AlreadyExists)) {
-      const PlannedPod& pod = pass.plan.creates[i];
+      const PlannedPod& pod = planned[i];
       Done done = accept_existing(
           pass, pods(),
           pod_name(pass.key.name, pass.job.spec.tasks[static_cast<std::size_t>(pod.task)].name, pod.index));

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,8 @@ class PlanExecutor {
   Done fill_keys(Pass& pass, const json::Value* existing, json::Value& secret);
   Done ensure_pod_group(Pass& pass);
   Done create_pods(Pass& pass);
+  Done create_portion(Pass& pass, std::span<const PlannedPod> planned);
+  [[nodiscard]] bool is_still_wanted(const Pass& pass) const;
   Done accept_existing(Pass& pass, const kube::Resource& resource, const std::string& name);
   Done create(Pass& pass, const kube::Resource& resource, const std::string& name, std::string body);
   // Notes what keeps the job from its pods and does not go away by itself: on the object with the next status.

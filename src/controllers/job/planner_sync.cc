@@ -55,7 +55,7 @@ void Planner::sync() {
 
 std::string Planner::result_text(Phase next, const JobStatus& status) const {
   if (next == Phase::Failed && phase_ == Phase::Restarting)
-    return "restarted " + std::to_string(retries_spent(status)) + " times, which is all that maxRetry allows";
+    return "failed " + std::to_string(retries_spent(status)) + " times, which is all that maxRetry allows";
   if (!is_terminal(next)) return "";
   return std::to_string(status.succeeded) + " of " + std::to_string(total_replicas(job_.spec)) + " pods succeeded, " +
          std::to_string(status.failed) + " failed";

@@ -23,6 +23,12 @@ std::int64_t task_minimum(const json::Value& task) {
   return int_at(task, "replicas").value_or(0);
 }
 
+// Absent, null or zero. A value of the wrong type is not ours to replace: the schema refuses it.
+bool is_unset(const json::Value& object, std::string_view key) {
+  const json::Value* value = member(object, key);
+  return value == nullptr || value->is_null() || (value->is_int() && value->as_int() == 0);
+}
+
 void add_task_defaults(const json::Value& task, std::size_t index, const std::string& pointer, json::Array& patch) {
   if (!task.is_object()) return;
   if (text_at(task, "name").empty()) {
@@ -35,7 +41,7 @@ void add_task_defaults(const json::Value& task, std::size_t index, const std::st
   if (member(task, "minAvailable") == nullptr) {
     patch.push_back(add_operation(pointer + "/minAvailable", task_minimum(task)));
   }
-  if (int_at(task, "maxRetry").value_or(0) == 0) {
+  if (is_unset(task, "maxRetry")) {
     patch.push_back(add_operation(pointer + "/maxRetry", kRetryDefault));
   }
 }
@@ -58,7 +64,7 @@ void add_job_defaults(const RuleOptions& options, const json::Value& spec, const
     patch.push_back(add_operation(pointer + "/schedulerName",
                                   options.scheduler_names.empty() ? "volcano" : options.scheduler_names.front()));
   }
-  if (int_at(spec, "maxRetry").value_or(0) == 0) patch.push_back(add_operation(pointer + "/maxRetry", kRetryDefault));
+  if (is_unset(spec, "maxRetry")) patch.push_back(add_operation(pointer + "/maxRetry", kRetryDefault));
   const json::Array& tasks = list_at(spec, "tasks");
   // What is over the limit is refused by validation; here it only must not cost.
   const std::size_t count = std::min(tasks.size(), options.tasks_max);
@@ -67,7 +73,7 @@ void add_job_defaults(const RuleOptions& options, const json::Value& spec, const
     add_task_defaults(tasks[i], i, pointer + "/tasks/" + std::to_string(i), patch);
     total += task_minimum(tasks[i]);
   }
-  if (int_at(spec, "minAvailable").value_or(0) == 0) {
+  if (is_unset(spec, "minAvailable")) {
     patch.push_back(add_operation(pointer + "/minAvailable", total));
   }
   add_plugin_dependencies(spec, pointer, patch);
