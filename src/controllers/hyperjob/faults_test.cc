@@ -111,7 +111,6 @@ class PlayedFederation {
   rt::StopSource stop_;
   rt::Thread thread_;
   std::atomic<bool> may_finish_ = false;
-  int seen_completed_ = 0;  // used only by the thread
   rt::Mutex mutex_;
   std::map<std::string, int> runs_ BASALT_GUARDED_BY(mutex_);
 };
@@ -280,7 +279,7 @@ TEST_P(HyperJobFaults, PlansOfFaults) {
   for (const auto& [name, plan] : plans) {
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
       const Ending ending =
-          simulate(seed, workload, [&plan = plan](kube::FaultClient& faults) { faults.set_plan(plan); }, 600s);
+          simulate(seed, workload, [&wanted = plan](kube::FaultClient& faults) { faults.set_plan(wanted); }, 600s);
       ++runs;
       EXPECT_EQ(ending, reference) << workload.name << " under " << name << ", seed " << seed;
       if (HasFailure()) return;

@@ -57,8 +57,14 @@ std::string Planner::result_text(Phase next, const JobStatus& status) const {
   if (next == Phase::Failed && phase_ == Phase::Restarting)
     return "failed " + std::to_string(retries_spent(status)) + " times, which is all that maxRetry allows";
   if (!is_terminal(next)) return "";
-  return std::to_string(status.succeeded) + " of " + std::to_string(total_replicas(job_.spec)) + " pods succeeded, " +
-         std::to_string(status.failed) + " failed";
+  std::string text = std::to_string(status.succeeded) + " of " + std::to_string(total_replicas(job_.spec)) +
+                     " pods succeeded, " + std::to_string(status.failed) + " failed";
+  const auto failed =
+      std::ranges::find_if(observed_.pods, [](const ObservedPod& pod) { return pod.phase == PodPhase::Failed; });
+  if (failed != observed_.pods.end())
+    text += " (" + failed->name + (failed->exit_code != 0 ? ": exit code " + std::to_string(failed->exit_code) : "") +
+            "; 'kubectl describe pod' has its reason)";
+  return text;
 }
 
 bool Planner::dependency_is_ready(const std::string& name) const {

@@ -406,9 +406,9 @@ TEST(JobCommands, Scenario61AndRefusals) {
 
 // S21; A, 2918: abort while the job restarts, and it is not turned into a restart.
 TEST(JobCommands, UsersA_2918_AbortInRestarting) {
-  for (const auto& [action, phase] : std::vector<std::pair<const char*, const char*>>{
+  for (const auto& given : std::vector<std::pair<const char*, const char*>>{
            {"AbortJob", "Aborted"}, {"TerminateJob", "Terminated"}, {"CompleteJob", "Completed"}}) {
-    scenario([&, action = action, phase = phase](Bench& bench) {
+    scenario([action = given.first, phase = given.second](Bench& bench) {
       ASSERT_TRUE(bench.run_job(with_policies("[{event: '*', action: RestartJob}]").yaml(), 2));
       // Bound pods take their time to go, so the job stays in Restarting.
       for (const std::string& pod : bench.pod_names()) bench.cluster.bind_pod("default", pod, "n");

@@ -26,8 +26,7 @@ class ManagerProcess {
  public:
   ManagerProcess(rt::Runtime& runtime, kube::Client& client, Logger log, JobControllerOptions options = {},
                  bool with_gc = false)
-      : runtime_(runtime),
-        log_(std::move(log)),
+      : log_(std::move(log)),
         events_(runtime, client, log_, {.component = "vc-controller-manager"}),
         informers_(runtime, client, log_, &metrics_),
         context_{runtime, client, log_, events_, metrics_, informers_},
@@ -55,7 +54,6 @@ class ManagerProcess {
   [[nodiscard]] kube::Metrics& metrics() { return metrics_; }
 
  private:
-  rt::Runtime& runtime_;
   Logger log_;
   kube::Metrics metrics_;
   kube::EventRecorder events_;
