@@ -277,7 +277,7 @@ TEST_P(HyperJobFaults, PlansOfFaults) {
   const Workload& workload = workloads().at(GetParam());
   const Ending reference = simulate(1, workload, {});
   for (const auto& [name, plan] : plans) {
-    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 4; seed += rt::stride_of()) {
       const Ending ending =
           simulate(seed, workload, [&wanted = plan](kube::FaultClient& faults) { faults.set_plan(wanted); }, 600s);
       ++runs;
@@ -292,7 +292,9 @@ TEST_P(HyperJobFaults, TheApiIsAwayForAnHour) {
   int runs = 0;
   const Workload& workload = workloads().at(GetParam());
   const Ending reference = simulate(1, workload, {});
+  int tried = 0;
   for (const rt::Duration after : {2ms, 20ms, 60ms, 150ms}) {
+    if (rt::stride_of() > 1 && ++tried > 2) break;  // a slow build
     Ending ending;
     rt::run_seeds(1, 1, [&](rt::SimRuntime& runtime) {
       std::optional<rt::Thread> thief;

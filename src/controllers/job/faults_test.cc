@@ -99,7 +99,9 @@ INSTANTIATE_TEST_SUITE_P(Job, StrikeAt, ::testing::ValuesIn(all_workloads()), na
 class Away : public JobFaults {};
 TEST_P(Away, ForAnHour) {
   what_ = "hours without an API server";
+  int tried = 0;
   for (const rt::Duration after : {1ms, 4ms, 8ms, 15ms, 30ms, 45ms, 80ms}) {
+    if (rt::stride_of() > 1 && ++tried > 2) break;  // a slow build
     Trouble trouble;
     trouble.away_after = after;
     trouble.lasts = 1h;
@@ -113,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Job, Away, ::testing::ValuesIn(all_workloads()), name_o
 class TwoLeaders : public JobFaults {};
 TEST_P(TwoLeaders, AtOnce) {
   what_ = "runs with two leaders";
-  for (std::uint64_t seed = 1; seed <= 8 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 8 && !HasFailure(); seed += rt::stride_of()) {
     Trouble trouble;
     trouble.second_leader = true;
     trouble.lasts = 5s;
@@ -130,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Job, TwoLeaders, ::testing::ValuesIn(all_workloads()), 
 class Weather : public JobFaults {};
 TEST_P(Weather, IsBadAllTheTime) {
   what_ = "runs in bad weather";
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 6; seed += rt::stride_of()) {
     Trouble trouble;
     trouble.lasts = 10min;
     trouble.arm = [](Faults& faults) {

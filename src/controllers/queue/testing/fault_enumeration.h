@@ -135,7 +135,7 @@ void play_under_random_faults(const FaultStory<Fixture>& story, std::uint64_t se
     story.play(f);
     f.process->faults().set_plan({});
   };
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds; seed += rt::stride_of()) {
     run_story(
         disturbed,
         [](kube::FaultClient& faults) {
