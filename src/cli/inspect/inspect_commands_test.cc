@@ -112,8 +112,8 @@ TEST(Inspect, TreeShowsAllThatBelongsToAJob) {
     }
     EXPECT_EQ(ran.out.find("stranger"), std::string::npos);
     host.terminal_.width = 20;
-    for (const std::string_view line : base::split(run_line(host, tree_command(), "basalt tree", {"train"}).out, '\n'))
-      EXPECT_LE(display_width(line), 20u) << line;
+    const std::string narrow = run_line(host, tree_command(), "basalt tree", {"train"}).out;
+    for (const std::string_view line : base::split(narrow, '\n')) EXPECT_LE(display_width(line), 20u) << line;
   });
 }
 
