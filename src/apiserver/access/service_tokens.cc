@@ -3,35 +3,31 @@
 #include <array>
 #include <utility>
 
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "base/check.h"
 #include "base/encoding.h"
-#include "base/hash.h"
 #include "json/value.h"
 
 namespace basalt::apiserver {
 namespace {
 
-constexpr std::size_t kBlockBytes = 64;
 constexpr std::size_t kTokenBytesMax = 8192;
 
-// HMAC-SHA-256 (RFC 2104).
 std::string hmac(std::string_view key, std::string_view text) {
-  std::string block(key.size() > kBlockBytes ? base::as_bytes(base::sha256(key)) : key);
-  block.resize(kBlockBytes, '\0');
-  std::string inner = block;
-  std::string outer = block;
-  for (char& c : inner) c = static_cast<char>(c ^ 0x36);
-  for (char& c : outer) c = static_cast<char>(c ^ 0x5c);
-  const base::Sha256Digest first = base::sha256(inner + std::string(text));
-  const base::Sha256Digest second = base::sha256(outer + std::string(base::as_bytes(first)));
-  return std::string(base::as_bytes(second));
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+  const unsigned char* made =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes, text.size(), digest.data(), &size);
+  BASALT_CHECK(made != nullptr);
+  return std::string(reinterpret_cast<const char*>(digest.data()), size);
 }
 
-// Takes the same time wherever they differ.
 bool is_same(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 Error refused() { return Error::make(Reason::Unauthorized, "Unauthorized"); }

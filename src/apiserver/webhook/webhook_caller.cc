@@ -11,20 +11,6 @@ namespace {
 constexpr std::size_t kAnswerBytesMax = 3u << 20;
 constexpr std::size_t kClientsMax = 32;
 
-std::string_view operation_name(Operation operation) {
-  switch (operation) {
-    case Operation::Create:
-      return "CREATE";
-    case Operation::Update:
-      return "UPDATE";
-    case Operation::Delete:
-      return "DELETE";
-    case Operation::Connect:
-      return "CONNECT";
-  }
-  return "";
-}
-
 json::Value user_of(const UserInfo& user) {
   json::Array groups(user.groups.begin(), user.groups.end());
   json::Object object{{"username", user.name}, {"groups", std::move(groups)}};
@@ -42,7 +28,7 @@ std::string review_text(const AdmissionRequest& request, const json::Value* obje
                     {"resource", resource},
                     {"requestKind", kind},
                     {"requestResource", resource},
-                    {"operation", operation_name(request.operation)},
+                    {"operation", admission_name(request.operation)},
                     {"userInfo", user_of(request.user)},
                     {"dryRun", request.dry_run},
                     {"object", object == nullptr ? json::Value() : *object},

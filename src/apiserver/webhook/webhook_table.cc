@@ -26,20 +26,6 @@ bool names_resource(const std::vector<std::string>& list, std::string_view plura
   });
 }
 
-std::string_view operation_name(Operation operation) {
-  switch (operation) {
-    case Operation::Create:
-      return "CREATE";
-    case Operation::Update:
-      return "UPDATE";
-    case Operation::Delete:
-      return "DELETE";
-    case Operation::Connect:
-      return "CONNECT";
-  }
-  return "";
-}
-
 Result<api::Selector> selector_of(const std::optional<api::meta::LabelSelector>& selector) {
   if (!selector) return api::Selector::everything();
   return api::Selector::from(*selector);
@@ -85,6 +71,20 @@ Done add(std::vector<Webhook>& list, std::string_view text) {
 
 }  // namespace
 
+std::string_view admission_name(Operation operation) {
+  switch (operation) {
+    case Operation::Create:
+      return "CREATE";
+    case Operation::Update:
+      return "UPDATE";
+    case Operation::Delete:
+      return "DELETE";
+    case Operation::Connect:
+      return "CONNECT";
+  }
+  return "";
+}
+
 api::StringMap labels_of(const json::Value& object) {
   std::vector<api::StringMap::value_type> entries;
   const json::Value* labels = object.find_path({"metadata", "labels"});
@@ -101,7 +101,7 @@ bool Webhook::concerns(const AdmissionRequest& request) const {
   return std::ranges::any_of(rules, [&](const Rule& rule) {
     if (rule.scope == "Namespaced" && !type.namespaced) return false;
     if (rule.scope == "Cluster" && type.namespaced) return false;
-    return has(rule.operations, operation_name(request.operation)) && has(rule.groups, type.group) &&
+    return has(rule.operations, admission_name(request.operation)) && has(rule.groups, type.group) &&
            has(rule.versions, type.version) && names_resource(rule.resources, type.plural, request.subresource);
   });
 }

@@ -49,6 +49,8 @@ struct Webhook {
   [[nodiscard]] bool selects(const json::Value* object, const json::Value* old_object) const;
 };
 
+// "CREATE", "UPDATE", ...: as rules and reviews name operations.
+[[nodiscard]] std::string_view admission_name(Operation operation);
 // The labels of an object.
 [[nodiscard]] api::StringMap labels_of(const json::Value& object);
 

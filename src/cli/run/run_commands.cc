@@ -211,7 +211,10 @@ Result<int> run_manifests(Session& session, const RunOptions& options) {
   const std::vector<FollowedJob> hyper_jobs = submission.hyper_jobs();
   if (!options.detach && jobs.empty() && !hyper_jobs.empty()) {
     const Result<int> ended = follow_hyper_jobs(session, hyper_jobs, options.timeout);
-    if (options.delete_after) static_cast<void>(submission.remove_all());
+    if (options.delete_after) {
+      const Done removed = submission.remove_all();
+      if (!removed.ok() && ended.ok()) return removed.error();
+    }
     return ended;
   }
   if (options.detach || jobs.empty()) {
