@@ -1,10 +1,8 @@
 #include "cli/controllers.h"
 
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <ostream>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -14,28 +12,25 @@
 #include "controllers/manager/run.h"
 #include "kube/health_server.h"
 #include "kube/metrics.h"
+#include "net/certificates.h"
 #include "rt/real_runtime.h"
 #include "rt/signals.h"
 
 namespace basalt::cli {
 namespace {
 
+constexpr std::size_t kPemBytesMax = 1u << 20;
+
 struct ControllersFlags {
   RoleFlags role;
   controllers::RunOptions run;
-  bool enable_healthz = false;
-  std::string healthz_address = ":11251";
-  bool enable_metrics = false;
-  std::string metrics_address = ":8081";
+  SideServerFlags servers{.metrics_address = ":8081"};
+  ElectionFlags election;
   std::string ca_file;
   std::string certificate_file;
   std::string key_file;
-  std::string lock_object_namespace;
   std::string lock_type = "leases";
   std::string missing_claim = "wait";
-  api::Duration lease_duration{std::chrono::seconds(15)};
-  api::Duration renew_deadline{std::chrono::seconds(10)};
-  api::Duration retry_period{std::chrono::seconds(2)};
   api::Duration shard_sync_period{std::chrono::seconds(60)};
 };
 
@@ -57,23 +52,10 @@ void add_flags(GoFlags& flags, ControllersFlags& target) {
                [&manager](std::string_view value) { return controllers::set_feature_gates(manager.gates, value); });
   flags.number("max-requeue-num", manager.requeues_max,
                "how long a command to a queue waits for its parent: 5 ms, doubled so often; negative: for ever");
-  flags.section("Leader election");
-  kube::LeaderElectionOptions& election = target.run.election;
-  flags.truth("leader-elect", target.run.leader_elect, "act only while holding the lease");
-  flags.duration("leader-elect-lease-duration", target.lease_duration, "how long others wait for a silent leader");
-  flags.duration("leader-elect-renew-deadline", target.renew_deadline, "how long a leader tries to renew");
-  flags.duration("leader-elect-retry-period", target.retry_period, "time between two tries");
-  flags.text("leader-elect-resource-name", election.name, "name of the lease", "NAME");
-  flags.text("leader-elect-resource-namespace", election.ns, "namespace of the lease", "NAMESPACE");
+  add_election_flags(flags, target.run.leader_elect, target.election, target.run.election);
   flags.text("leader-elect-resource-lock", target.lock_type, "kind of the lock: leases", "KIND");
   flags.hide("leader-elect-resource-lock");
-  flags.text("lock-object-namespace", target.lock_object_namespace, "older name of the flag above", "NAMESPACE");
-  flags.hide("lock-object-namespace");
-  flags.section("Health and metrics");
-  flags.truth("enable-healthz", target.enable_healthz, "serve /healthz, /livez and /readyz");
-  flags.text("healthz-address", target.healthz_address, "where", "[ADDRESS]:PORT");
-  flags.truth("enable-metrics", target.enable_metrics, "serve /metrics");
-  flags.text("listen-address", target.metrics_address, "where", "[ADDRESS]:PORT");
+  add_side_server_flags(flags, target.servers);
   flags.text("ca-cert-file", target.ca_file, "with the two below: the health server speaks TLS", "FILE");
   flags.text("tls-cert-file", target.certificate_file, "its certificate", "FILE");
   flags.text("tls-private-key-file", target.key_file, "its key", "FILE");
@@ -95,10 +77,7 @@ Done settle(ControllersFlags& flags) {
     if (!done.ok()) problems += (problems.empty() ? "" : "; ") + done.error().message;
   };
   kube::LeaderElectionOptions& election = flags.run.election;
-  election.lease_duration = flags.lease_duration.value;
-  election.renew_deadline = flags.renew_deadline.value;
-  election.retry_period = flags.retry_period.value;
-  if (!flags.lock_object_namespace.empty()) election.ns = flags.lock_object_namespace;
+  settle_election(flags.election, election);
   flags.run.manager.sharding.shard_sync_period = flags.shard_sync_period.value;
   flags.run.host = host_name();
   if (flags.missing_claim == "emptyDir") flags.run.manager.missing_claim = controllers::MissingClaim::EmptyDir;
@@ -115,21 +94,13 @@ Done settle(ControllersFlags& flags) {
   return Ok{};
 }
 
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return Error::make(Reason::NotFound, "the file " + path + " cannot be read");
-  return text.str();
-}
-
 Result<std::optional<net::TlsServerOptions>> health_tls(const ControllersFlags& flags) {
   if (flags.ca_file.empty() || flags.certificate_file.empty() || flags.key_file.empty())
     return std::optional<net::TlsServerOptions>();
   net::TlsServerOptions tls;
-  BASALT_TRY(tls.certificate_pem, read_file(flags.certificate_file));
-  BASALT_TRY(tls.key_pem, read_file(flags.key_file));
-  BASALT_TRY(tls.client_ca_pem, read_file(flags.ca_file));
+  BASALT_TRY(tls.certificate_pem, net::read_file(flags.certificate_file, kPemBytesMax));
+  BASALT_TRY(tls.key_pem, net::read_file(flags.key_file, kPemBytesMax));
+  BASALT_TRY(tls.client_ca_pem, net::read_file(flags.ca_file, kPemBytesMax));
   return std::optional(std::move(tls));
 }
 
@@ -142,8 +113,8 @@ class SideServers {
   }
   Done start_health(rt::Runtime& runtime, const Logger& log, const ControllersFlags& flags,
                     std::optional<net::TlsServerOptions> tls, const controllers::RunHealth& health) {
-    if (!flags.enable_healthz) return Ok{};
-    BASALT_TRY(const BindAddress where, parse_bind_address("--healthz-address", flags.healthz_address));
+    if (!flags.servers.enable_healthz) return Ok{};
+    BASALT_TRY(const BindAddress where, parse_bind_address("--healthz-address", flags.servers.healthz_address));
     kube::HealthServerOptions options;
     options.address = where.address;
     options.port = where.port;
@@ -154,8 +125,8 @@ class SideServers {
     return Ok{};
   }
   Done start_metrics(rt::Runtime& runtime, const Logger& log, const ControllersFlags& flags, kube::Metrics& metrics) {
-    if (!flags.enable_metrics) return Ok{};
-    BASALT_TRY(const BindAddress where, parse_bind_address("--listen-address", flags.metrics_address));
+    if (!flags.servers.enable_metrics) return Ok{};
+    BASALT_TRY(const BindAddress where, parse_bind_address("--listen-address", flags.servers.metrics_address));
     kube::HealthServerOptions options;
     options.address = where.address;
     options.port = where.port;

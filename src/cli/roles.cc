@@ -77,6 +77,48 @@ int run_until_signal(rt::Runtime& runtime, const std::function<int(const rt::Sto
   return code;
 }
 
+void add_election_flags(GoFlags& flags, bool& leader_elect, ElectionFlags& target,
+                        kube::LeaderElectionOptions& options) {
+  flags.section("Leader election");
+  flags.truth("leader-elect", leader_elect, "act only while holding the lease");
+  flags.duration("leader-elect-lease-duration", target.lease_duration, "how long others wait for a silent leader");
+  flags.duration("leader-elect-renew-deadline", target.renew_deadline, "how long a leader tries to renew");
+  flags.duration("leader-elect-retry-period", target.retry_period, "time between two tries");
+  flags.text("leader-elect-resource-name", options.name, "name of the lease", "NAME");
+  flags.text("leader-elect-resource-namespace", options.ns, "namespace of the lease", "NAMESPACE");
+  flags.text("lock-object-namespace", target.lock_object_namespace, "older name of the flag above", "NAMESPACE");
+  flags.hide("lock-object-namespace");
+}
+
+void settle_election(const ElectionFlags& flags, kube::LeaderElectionOptions& options) {
+  options.lease_duration = flags.lease_duration.value;
+  options.renew_deadline = flags.renew_deadline.value;
+  options.retry_period = flags.retry_period.value;
+  if (!flags.lock_object_namespace.empty()) options.ns = flags.lock_object_namespace;
+}
+
+void add_side_server_flags(GoFlags& flags, SideServerFlags& target) {
+  flags.section("Health and metrics");
+  flags.truth("enable-healthz", target.enable_healthz, "serve /healthz, /livez and /readyz");
+  flags.text("healthz-address", target.healthz_address, "where", "[ADDRESS]:PORT");
+  flags.truth("enable-metrics", target.enable_metrics, "serve /metrics");
+  flags.text("listen-address", target.metrics_address, "where", "[ADDRESS]:PORT");
+}
+
+Done take_resources(std::string_view flag, std::string_view text, api::ResourceList& resources) {
+  for (const std::string_view entry : base::split(text, ',')) {
+    const auto parts = base::split_once(entry, '=');
+    if (!parts || parts->first.empty())
+      return Error::invalid_input(std::string(flag) + " takes NAME=QUANTITY,..., such as cpu=4,memory=8Gi; " +
+                                  base::quote(entry) + " is none");
+    BASALT_TRY(const api::Quantity quantity, api::Quantity::parse(parts->second));
+    if (quantity < api::Quantity())
+      return Error::invalid_input(std::string(flag) + ": " + base::quote(entry) + " is negative");
+    resources.set(parts->first, quantity);
+  }
+  return Ok{};
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";

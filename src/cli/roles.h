@@ -4,11 +4,14 @@
 #include <memory>
 #include <string>
 
+#include "api/duration.h"
+#include "api/resource_list.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "cli/commands.h"
 #include "cli/go_flags.h"
 #include "kube/kubeconfig.h"
+#include "kube/leader_election.h"
 #include "kube/rest_client.h"
 #include "rt/runtime.h"
 #include "rt/stop.h"
@@ -40,6 +43,29 @@ void add_role_flags(GoFlags& flags, RoleFlags& target);
 // Runs `body` until it returns. The first SIGINT or SIGTERM requests the stop, the second ends the process with code 1.
 // rt::block_stop_signals() has been called.
 int run_until_signal(rt::Runtime& runtime, const std::function<int(const rt::StopToken& stop)>& body);
+
+// The flags of an election, as Go's component base names them, and what they say once parsed.
+struct ElectionFlags {
+  std::string lock_object_namespace;
+  api::Duration lease_duration{std::chrono::seconds(15)};
+  api::Duration renew_deadline{std::chrono::seconds(10)};
+  api::Duration retry_period{std::chrono::seconds(2)};
+};
+void add_election_flags(GoFlags& flags, bool& leader_elect, ElectionFlags& target,
+                        kube::LeaderElectionOptions& options);
+void settle_election(const ElectionFlags& flags, kube::LeaderElectionOptions& options);
+
+// Where health and metrics are served.
+struct SideServerFlags {
+  bool enable_healthz = false;
+  std::string healthz_address = ":11251";
+  bool enable_metrics = false;
+  std::string metrics_address;
+};
+void add_side_server_flags(GoFlags& flags, SideServerFlags& target);
+
+// "cpu=4,memory=8Gi,example.com/gpu=2", the value of `flag`.
+[[nodiscard]] Done take_resources(std::string_view flag, std::string_view text, api::ResourceList& resources);
 
 [[nodiscard]] std::string host_name();
 // "[host]:port", ":8081". An error names the flag.

@@ -46,18 +46,6 @@ Error not_pairs(std::string_view flag, std::string_view form, std::string_view e
                               " is none");
 }
 
-Done take_capacity(std::string_view text, api::ResourceList& capacity) {
-  for (const std::string_view entry : base::split(text, ',')) {
-    const auto parts = base::split_once(entry, '=');
-    if (!parts || parts->first.empty())
-      return not_pairs("--capacity", "NAME=QUANTITY,..., such as cpu=4,memory=8Gi", entry);
-    BASALT_TRY(const api::Quantity quantity, api::Quantity::parse(parts->second));
-    if (quantity < api::Quantity()) return Error::invalid_input("--capacity: " + base::quote(entry) + " is negative");
-    capacity.set(parts->first, quantity);
-  }
-  return Ok{};
-}
-
 Done take_labels(std::string_view text, api::StringMap& labels) {
   for (const std::string_view entry : base::split(text, ',')) {
     const auto parts = base::split_once(entry, '=');
@@ -88,8 +76,9 @@ void add_flags(GoFlags& flags, NodeFlags& target) {
   flags.text("name", target.name, "name of the node; this machine's, unless only simulated nodes are wanted", "NAME");
   flags.text("address", target.description.address, "address that the Node object shows", "ADDRESS");
   flags.custom("capacity", "what each node offers; what is not named is this machine's, or 32 cpu and 128Gi simulated",
-               "cpu=N,memory=N,...",
-               [&target](std::string_view text) { return take_capacity(text, target.description.capacity); });
+               "cpu=N,memory=N,...", [&target](std::string_view text) {
+                 return take_resources("--capacity", text, target.description.capacity);
+               });
   flags.number("max-pods", target.pods_max, "pods on each node");
   flags.custom("labels", "labels of the Node objects", "NAME=VALUE,...",
                [&target](std::string_view text) { return take_labels(text, target.description.labels); });

@@ -22,14 +22,8 @@ struct SchedulerFlags {
   scheduler::RunOptions run;
   std::string strategy = "pack";
   std::string shard_mode = "none";
-  bool enable_healthz = false;
-  std::string healthz_address = ":11251";
-  bool enable_metrics = false;
-  std::string metrics_address = ":8080";
-  std::string lock_object_namespace;
-  api::Duration lease_duration{std::chrono::seconds(15)};
-  api::Duration renew_deadline{std::chrono::seconds(10)};
-  api::Duration retry_period{std::chrono::seconds(2)};
+  SideServerFlags servers{.metrics_address = ":8080"};
+  ElectionFlags election;
 };
 
 void add_flags(GoFlags& flags, SchedulerFlags& target) {
@@ -43,22 +37,9 @@ void add_flags(GoFlags& flags, SchedulerFlags& target) {
   flags.choice("scheduler-sharding-mode", target.shard_mode, {"none", "soft", "hard"},
                "nodes outside the NodeShard: all alike, used last, never used");
   flags.text("scheduler-sharding-name", options.shard_name, "NodeShard to follow", "NAME");
-  flags.section("Leader election");
-  kube::LeaderElectionOptions& election = target.run.election;
-  election.name = "volcano";
-  flags.truth("leader-elect", target.run.leader_elect, "act only while holding the lease");
-  flags.duration("leader-elect-lease-duration", target.lease_duration, "how long others wait for a silent leader");
-  flags.duration("leader-elect-renew-deadline", target.renew_deadline, "how long a leader tries to renew");
-  flags.duration("leader-elect-retry-period", target.retry_period, "time between two tries");
-  flags.text("leader-elect-resource-name", election.name, "name of the lease", "NAME");
-  flags.text("leader-elect-resource-namespace", election.ns, "namespace of the lease", "NAMESPACE");
-  flags.text("lock-object-namespace", target.lock_object_namespace, "older name of the flag above", "NAMESPACE");
-  flags.hide("lock-object-namespace");
-  flags.section("Health and metrics");
-  flags.truth("enable-healthz", target.enable_healthz, "serve /healthz, /livez and /readyz");
-  flags.text("healthz-address", target.healthz_address, "where", "[ADDRESS]:PORT");
-  flags.truth("enable-metrics", target.enable_metrics, "serve /metrics");
-  flags.text("listen-address", target.metrics_address, "where", "[ADDRESS]:PORT");
+  target.run.election.name = "volcano";
+  add_election_flags(flags, target.run.leader_elect, target.election, target.run.election);
+  add_side_server_flags(flags, target.servers);
   // Of vc-scheduler: a cycle follows a change at once here, and there are no plugins to configure.
   for (const std::string_view name : {"scheduler-conf", "schedule-period", "default-queue", "plugins-dir",
                                       "minimum-feasible-nodes", "percentage-nodes-to-find", "node-worker-threads",
@@ -76,11 +57,7 @@ Done settle(SchedulerFlags& flags) {
   planner.shard_mode = flags.shard_mode == "hard"   ? ShardMode::Hard
                        : flags.shard_mode == "soft" ? ShardMode::Soft
                                                     : ShardMode::None;
-  kube::LeaderElectionOptions& election = flags.run.election;
-  election.lease_duration = flags.lease_duration.value;
-  election.renew_deadline = flags.renew_deadline.value;
-  election.retry_period = flags.retry_period.value;
-  if (!flags.lock_object_namespace.empty()) election.ns = flags.lock_object_namespace;
+  settle_election(flags.election, flags.run.election);
   flags.run.host = host_name();
   return scheduler::validate(flags.run);
 }
@@ -108,13 +85,13 @@ int serve(Invocation& invocation, const SchedulerFlags& flags) {
   kube::Metrics metrics;
   std::unique_ptr<kube::HealthServer> health;
   std::unique_ptr<kube::HealthServer> figures;
-  if (flags.enable_healthz) {
-    auto server = start_server(*runtime, log, "--healthz-address", flags.healthz_address, nullptr);
+  if (flags.servers.enable_healthz) {
+    auto server = start_server(*runtime, log, "--healthz-address", flags.servers.healthz_address, nullptr);
     if (!server.ok()) return fail(invocation, server.error());
     health = std::move(*server);
   }
-  if (flags.enable_metrics) {
-    auto server = start_server(*runtime, log, "--listen-address", flags.metrics_address, &metrics);
+  if (flags.servers.enable_metrics) {
+    auto server = start_server(*runtime, log, "--listen-address", flags.servers.metrics_address, &metrics);
     if (!server.ok()) return fail(invocation, server.error());
     figures = std::move(*server);
   }

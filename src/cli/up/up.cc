@@ -6,7 +6,6 @@
 #include <ostream>
 #include <utility>
 
-#include "api/quantity.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/cli.h"
@@ -38,21 +37,6 @@ int fail(Invocation& invocation, const Error& error) {
   return error.reason == Reason::InvalidInput ? kExitUsage : kExitFailed;
 }
 
-// "cpu=4,memory=8Gi,example.com/gpu=2"
-Done take_capacity(std::string_view flag, std::string_view text, api::ResourceList& capacity) {
-  for (const std::string_view entry : base::split(text, ',')) {
-    const std::size_t equals = entry.find('=');
-    if (equals == std::string_view::npos || equals == 0)
-      return Error::invalid_input(std::string(flag) + " takes NAME=QUANTITY,..., such as cpu=4,memory=8Gi; " +
-                                  base::quote(entry) + " is none");
-    BASALT_TRY(const api::Quantity quantity, api::Quantity::parse(entry.substr(equals + 1)));
-    if (quantity < api::Quantity())
-      return Error::invalid_input(std::string(flag) + ": " + base::quote(entry) + " is negative");
-    capacity.set(entry.substr(0, equals), quantity);
-  }
-  return Ok{};
-}
-
 void add_flags(GoFlags& flags, UpFlags& target) {
   LocalClusterOptions& cluster = target.cluster;
   flags.section("Cluster");
@@ -71,11 +55,11 @@ void add_flags(GoFlags& flags, UpFlags& target) {
   flags.number("nodes", cluster.nodes, "nodes that run the containers' commands as processes of this machine");
   flags.custom(
       "node-capacity", "what each of them offers; what is not named is as this machine has it", "cpu=N,memory=N,...",
-      [&cluster](std::string_view value) { return take_capacity("--node-capacity", value, cluster.node_capacity); });
+      [&cluster](std::string_view value) { return take_resources("--node-capacity", value, cluster.node_capacity); });
   flags.number("simulated-nodes", cluster.simulated_nodes, "nodes that only play the pods' lives, for tests of scale");
   flags.custom("simulated-node-capacity", "what each of them offers", "cpu=N,memory=N,...",
                [&cluster](std::string_view value) {
-                 return take_capacity("--simulated-node-capacity", value, cluster.simulated_capacity);
+                 return take_resources("--simulated-node-capacity", value, cluster.simulated_capacity);
                });
   flags.section("Scheduler and controllers");
   flags.choice("strategy", target.strategy, {"pack", "spread"}, "how the scheduler fills nodes");
