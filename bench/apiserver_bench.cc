@@ -1,27 +1,27 @@
-// Prints the embedded API server's figures: creates a second in process (in memory and durable), the way of one write
-// to 100 watchers, memory per pod, start-up; and creates a second over HTTPS, of Basalt and of a real kube-apiserver
-// with etcd side by side (if build/kube is there).
+// Prints the embedded API server's figures in one process: creates a second (in memory and durable), the way of one
+// write to 100 watchers, memory per pod, start-up. What goes over HTTPS is in apiserver_https_bench, with a real
+// kube-apiserver beside it.
+//
+//   apiserver_bench [creates] [durable] [watches] [memory]
 
 #include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "apiserver/http/cluster_files.h"
-#include "apiserver/http/front.h"
 #include "apiserver/registry/api_server.h"
-#include "kube/kubeconfig.h"
-#include "kube/rest_client.h"
+#include "rt/mutex.h"
 #include "rt/real_runtime.h"
 
 namespace basalt::apiserver {
@@ -90,45 +90,86 @@ double create_rate(rt::Runtime& runtime, ApiServer& server, std::size_t count, i
   return rate;
 }
 
+// Many watches on one thread, as whoever serves several of them does it (http/watch_pump): sessions that have something
+// say so, and are read until they are empty.
+class WatchReader {
+ public:
+  WatchReader(rt::Runtime& runtime, ApiServer& server, int watches) : changed_(runtime) {
+    kube::WatchRequest request;
+    request.resource = kPods;
+    request.allow_bookmarks = false;
+    for (int i = 0; i < watches; ++i) {
+      auto session = server.watch(request, RequestContext{{"bench", "", {}}, "bench"});
+      if (!session.ok()) continue;
+      WatchSession& added = *sessions_.emplace_back(std::move(*session));
+      added.on_ready([this, index = sessions_.size() - 1] { mark_ready(index); });
+      (void)added.poll().ok();  // from now on it tells
+    }
+  }
+
+  // Reads `events` events of every session; `on_event` gets the number of each.
+  void read(std::size_t events, const std::function<void(std::size_t)>& on_event) {
+    std::vector<std::size_t> seen(sessions_.size());
+    std::size_t open = sessions_.size();
+    std::vector<std::size_t> turn;
+    while (open > 0) {
+      turn.clear();
+      {
+        rt::MutexLock lock(mutex_);
+        while (ready_.empty()) changed_.wait(mutex_);
+        turn.swap(ready_);
+      }
+      for (const std::size_t index : turn) {
+        for (auto event = sessions_[index]->poll(); event.ok() && *event; event = sessions_[index]->poll()) {
+          on_event(seen[index]++);
+          if (seen[index] == events) --open;
+        }
+      }
+    }
+  }
+
+ private:
+  void mark_ready(std::size_t index) {
+    rt::MutexLock lock(mutex_);
+    ready_.push_back(index);
+    if (ready_.size() == 1) changed_.notify_one();
+  }
+
+  std::vector<std::unique_ptr<WatchSession>> sessions_;
+  rt::Mutex mutex_;
+  rt::Condition changed_;
+  std::vector<std::size_t> ready_;
+};
+
+// From the call of a create to each of 100 watches, in one process.
 void watch_latency(rt::Runtime& runtime) {
   auto server = open_server(runtime, Durability::Memory, "");
   const auto client = make_direct_client(runtime, *server, RequestContext{{"bench", "", {}}, "bench"});
   constexpr int kWatchers = 100;
-  constexpr std::size_t kWrites = 500;
-  std::vector<std::unique_ptr<kube::WatchStream>> streams;
-  for (int i = 0; i < kWatchers; ++i) {
-    kube::WatchRequest request;
-    request.resource = kPods;
-    request.allow_bookmarks = false;
-    auto stream = client->watch(request, {});
-    if (stream.ok()) streams.push_back(std::move(*stream));
-  }
+  constexpr std::size_t kWrites = 1000;
   std::vector<std::atomic<std::int64_t>> sent(kWrites);
-  std::vector<std::vector<double>> micros(streams.size());
-  std::vector<std::thread> threads;
-  for (std::size_t w = 0; w < streams.size(); ++w) {
-    threads.emplace_back([&, w] {
-      for (std::size_t i = 0; i < kWrites; ++i) {
-        auto event = streams[w]->next(runtime.now() + std::chrono::seconds(20));
-        if (!event.ok() || !*event) return;
-        micros[w].push_back(static_cast<double>(Clock::now().time_since_epoch().count() - sent[i].load()) / 1e3);
-      }
+  std::vector<double> micros;
+  micros.reserve(kWatchers * kWrites);
+  {
+    WatchReader reader(runtime, *server, kWatchers);
+    std::thread thread([&] {
+      reader.read(kWrites, [&](std::size_t write) {
+        micros.push_back(static_cast<double>(Clock::now().time_since_epoch().count() - sent[write].load()) / 1e3);
+      });
     });
+    for (std::size_t i = 0; i < kWrites; ++i) {
+      const kube::Request request = create_pod(i);
+      sent[i] = Clock::now().time_since_epoch().count();
+      (void)client->call(request, {}).ok();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    thread.join();
   }
-  for (std::size_t i = 0; i < kWrites; ++i) {
-    const kube::Request request = create_pod(i);
-    sent[i] = Clock::now().time_since_epoch().count();
-    (void)client->call(request, {}).ok();
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  std::sort(micros.begin(), micros.end());
+  if (!micros.empty()) {
+    std::printf("one write to %d watchers: p50 %.0f us, p99 %.0f us   (bar: p99 <= 1000 us)\n", kWatchers,
+                micros[micros.size() / 2], micros[micros.size() * 99 / 100]);
   }
-  for (std::thread& thread : threads) thread.join();
-  std::vector<double> all;
-  for (const auto& part : micros) all.insert(all.end(), part.begin(), part.end());
-  std::sort(all.begin(), all.end());
-  if (all.empty()) return;
-  std::printf("one write to %d watchers (a thread each): p50 %.0f us, p99 %.0f us   (bar: p99 <= 1000 us)\n", kWatchers,
-              all[all.size() / 2], all[all.size() * 99 / 100]);
-  streams.clear();
   server->stop();
 }
 
@@ -152,74 +193,34 @@ void memory_and_start(rt::Runtime& runtime, const std::string& folder) {
   server->stop();
 }
 
-// Creates over HTTPS by the same client, 64 in flight.
-double rest_rate(rt::Runtime& runtime, const std::string& kubeconfig, std::size_t count) {
-  kube::ConfigOverrides overrides;
-  overrides.kubeconfig = kubeconfig;
-  auto config = kube::load_client_config(overrides, kube::ConfigEnvironment::of_process());
-  if (!config.ok()) return 0;
-  auto client = kube::make_rest_client(runtime, Logger(), *config);
-  if (!client.ok()) return 0;
-  std::vector<kube::Request> requests;
-  for (std::size_t i = 0; i < count; ++i) requests.push_back(create_pod(i));
-  const auto begin = Clock::now();
-  std::size_t failed = 0;
-  for (const auto& result : (*client)->call_all(requests, {}, {})) failed += result.ok() ? 0 : 1;
-  const double rate = static_cast<double>(count) / seconds_since(begin);
-  if (failed > 0) std::printf("  %zu creates failed\n", failed);
-  return rate;
-}
-
-double https_rate(rt::Runtime& runtime, const std::string& folder, std::size_t count) {
-  auto files = open_cluster_files(runtime, folder, "127.0.0.1");
-  if (!files.ok()) return 0;
-  auto server = open_server(runtime, Durability::Full, folder + "/store");
-  FrontOptions options;
-  options.server.tls.emplace();
-  options.server.tls->certificate_pem = files->server.certificate_pem;
-  options.server.tls->key_pem = files->server.key_pem;
-  options.server.tls->client_ca_pem = files->authority.certificate_pem;
-  auto front = Front::start(runtime, Logger(), *server, std::move(options));
-  double rate = 0;
-  if (front.ok()) {
-    const std::string url = "https://127.0.0.1:" + std::to_string((*front)->port());
-    if (write_kubeconfig(*files, url, (*front)->port()).ok())
-      rate = rest_rate(runtime, files->kubeconfig_path(), count);
-    (*front)->stop();
+// Which parts to run: those that are named, or all.
+class Parts {
+ public:
+  Parts(int argc, char** argv) {
+    for (int i = 1; i < argc; ++i) {
+      const std::string_view argument = argv[i];
+      if (!argument.starts_with("--")) names_.emplace_back(argument);
+    }
   }
-  server->stop();
-  return rate;
-}
-
-// The real thing, started by tools/kube/start; 0 if it is not there.
-double real_rate(rt::Runtime& runtime, std::size_t count) {
-  if (!std::filesystem::exists("build/kube/kube-apiserver")) return 0;
-  FILE* kube = popen("exec tools/kube/start --quiet 2>/dev/null </dev/zero", "r");
-  if (kube == nullptr) return 0;
-  std::array<char, 512> line{};
-  double rate = 0;
-  if (std::fgets(line.data(), line.size(), kube) != nullptr) {
-    std::string path(line.data());
-    while (!path.empty() && path.back() == '\n') path.pop_back();
-    rate = rest_rate(runtime, path, count);
-    const std::string stop =
-        "tools/kube/control " + std::filesystem::path(path).parent_path().string() + " stop >/dev/null 2>&1";
-    if (std::system(stop.c_str()) != 0) std::printf("  kube-apiserver did not stop\n");
+  [[nodiscard]] bool has(std::string_view name) const {
+    return names_.empty() || std::find(names_.begin(), names_.end(), name) != names_.end();
   }
-  pclose(kube);
-  return rate;
-}
+
+ private:
+  std::vector<std::string> names_;
+};
 
 }  // namespace
 }  // namespace basalt::apiserver
 
-int main() {
+int main(int argc, char** argv) {
   using namespace basalt;
   using namespace basalt::apiserver;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  const Parts parts(argc, argv);
   const auto runtime = rt::make_real_runtime();
   const std::string folder = std::filesystem::temp_directory_path() / ("basalt-bench-" + std::to_string(getpid()));
-  {
+  if (parts.has("creates")) {
     const auto begin = Clock::now();
     auto server = open_server(*runtime, Durability::Memory, "");
     std::printf("ready when empty: %.3f s   (bar: 0.3 s)\n", seconds_since(begin));
@@ -227,23 +228,14 @@ int main() {
                 create_rate(*runtime, *server, 200'000, 2));
     server->stop();
   }
-  {
+  if (parts.has("durable")) {
     auto server = open_server(*runtime, Durability::Full, folder + "/durable");
     std::printf("creates in process, durable, 64 writers: %.0f/s   (bar: 30,000/s)\n",
                 create_rate(*runtime, *server, 50'000, 64));
     server->stop();
   }
-  watch_latency(*runtime);
-  memory_and_start(*runtime, folder + "/memory");
-  const double ours = https_rate(*runtime, folder + "/https", 20'000);
-  std::printf("creates over HTTPS, durable, 64 in flight, client and server on this machine: %.0f/s\n", ours);
-  const double real = real_rate(*runtime, 5'000);
-  if (real > 0) {
-    std::printf("the same on kube-apiserver with etcd (etcd without fsync): %.0f/s; ours is %.1f times that\n", real,
-                ours / real);
-  } else {
-    std::printf("kube-apiserver with etcd: not built (make kube)\n");
-  }
+  if (parts.has("watches")) watch_latency(*runtime);
+  if (parts.has("memory")) memory_and_start(*runtime, folder + "/memory");
   std::filesystem::remove_all(folder);
   return 0;
 }

@@ -40,6 +40,7 @@ class MemoryHost final : public SessionHost {
   void close_after_output(bool /*may_client_send*/) override { is_closed_ = true; }
   void close_at_once() override { is_closed_ = true; }
 
+  bool has_room_for(std::size_t /*body_bytes*/) override { return true; }
   bool dispatch(std::shared_ptr<const ServerRequest> request, std::shared_ptr<Exchange> exchange) override {
     BASALT_CHECK(request->body.size() <= kBodyBytesMax);
     BASALT_CHECK(request->path.starts_with('/') || request->path == "*");

@@ -8,7 +8,9 @@ fail() { echo "names_test: $*" >&2; exit 1; }
 
 [[ "$("$program" --version)" =~ ^basalt\ [0-9]+\.[0-9]+\.[0-9]+ ]] || fail "--version does not print the version"
 "$program" --help | grep -q 'Usage: basalt' || fail "--help has no usage line"
-for name in vcctl vc-controller-manager vc-webhook-manager; do
+ln -s "$program" "$folder/vcctl"
+"$folder/vcctl" --help | grep -A1 '^Usage:$' | grep -qx '  vcctl \[command\]' || fail "vcctl --help is not vcctl's"
+for name in vc-controller-manager vc-webhook-manager; do
   ln -s "$program" "$folder/$name"
   "$folder/$name" --help >"$folder/out" || fail "$name --help exits with $?"
   grep -q "Usage: $name" "$folder/out" || fail "$name --help does not call itself $name: $(cat "$folder/out")"

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "cli/client/command.h"
+#include "cli/client/vcctl_help.h"
 #include "cli/commands.h"
 
 namespace basalt::cli {
@@ -30,6 +31,10 @@ std::string_view base_name(std::string_view path) {
 }
 
 void print_help(std::ostream& out, std::string_view program) {
+  if (const auto text = vcctl_help(program)) {
+    out << *text;
+    return;
+  }
   out << "Basalt runs batch and AI jobs declared in Volcano's API.\n\n"
       << "Usage: " << program << " COMMAND [FLAGS]\n"
       << "       " << program << " COMMAND --help\n\nCommands:\n";

@@ -5,6 +5,7 @@
 
 #include "cli/client/command.h"
 #include "cli/controllers.h"
+#include "cli/data/data_commands.h"
 #include "cli/flow/flow_commands.h"
 #include "cli/hyperjob/hyperjob_commands.h"
 #include "cli/inspect/completion.h"
@@ -35,6 +36,7 @@ constexpr std::array kCommands = {
     Command{"jobflow", "flows of jobs: create, list, get, describe, delete", &run_job_flow},
     Command{"jobtemplate", "templates of the jobs of flows: create, list, get, describe, delete", &run_job_template},
     Command{"hyperjob", "jobs over many clusters: list, view, explain, delete", &run_hyper_job},
+    Command{"data", "data that workloads follow: list, view, explain, top", &run_data},
     Command{"explain", "say why a job waits, and what helps", &run_explain},
     Command{"logs", "print the logs of all pods of a job", &run_logs},
     Command{"watch", "follow jobs to their end, with logs", &run_watch},

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 #include <ostream>
 #include <utility>
 
@@ -23,8 +24,8 @@ constexpr std::int64_t kDebugVerbosity = 5;
 void add_role_flags(GoFlags& flags, RoleFlags& target) {
   flags.section("Connection");
   flags.text("kubeconfig", target.kubeconfig, "kubeconfig file; without it and --master, the pod's service account",
-             "FILE");
-  flags.text("master", target.master, "address of the API server; replaces the one in the kubeconfig", "URL");
+             "FILE", 'k');
+  flags.text("master", target.master, "address of the API server; replaces the one in the kubeconfig", "URL", 's');
   flags.fraction("kube-api-qps", target.calls_per_second, "calls a second to the API server");
   flags.number("kube-api-burst", target.burst, "calls at once before that limit counts");
   flags.section("Logs");
@@ -111,11 +112,28 @@ Done take_resources(std::string_view flag, std::string_view text, api::ResourceL
     if (!parts || parts->first.empty())
       return Error::invalid_input(std::string(flag) + " takes NAME=QUANTITY,..., such as cpu=4,memory=8Gi; " +
                                   base::quote(entry) + " is none");
-    BASALT_TRY(const api::Quantity quantity, api::Quantity::parse(parts->second));
+    const auto parsed = api::Quantity::parse(parts->second);
+    if (!parsed.ok())
+      return Error::invalid_input(base::quote(parts->second) + " is no quantity for " + std::string(parts->first) +
+                                  "; quantities look like 4, 500m, 1k, 1.5Gi");
+    const api::Quantity& quantity = *parsed;
     if (quantity < api::Quantity())
       return Error::invalid_input(std::string(flag) + ": " + base::quote(entry) + " is negative");
     resources.set(parts->first, quantity);
   }
+  return Ok{};
+}
+
+Done take_count(std::string_view text, std::int32_t& count) {
+  std::int64_t unit = 1;
+  std::string_view digits = text;
+  if (digits.ends_with('k') || digits.ends_with('K')) unit = 1000;
+  if (digits.ends_with('M')) unit = 1'000'000;
+  if (unit > 1) digits.remove_suffix(1);
+  const auto number = base::parse_int64(digits);
+  if (!number || *number < 0 || *number > std::numeric_limits<std::int32_t>::max() / unit)
+    return Error::invalid_input("it takes a whole number from 0 on, such as 3, 5k or 1M");
+  count = static_cast<std::int32_t>(*number * unit);
   return Ok{};
 }
 
@@ -137,8 +155,10 @@ Result<BindAddress> parse_bind_address(std::string_view flag, std::string_view t
 }
 
 void print_role_version(std::ostream& out) {
-  out << "API Version: v1alpha1\nVersion: " << version() << "\nGit SHA: not recorded\nBuilt At: not recorded\n"
-      << "Compiler Version: " << __VERSION__ << "\nOS/Arch: linux/"
+  out << "API Version: v1alpha1\nVersion: " << version()
+      << "\nGit SHA: Not provided.\n"
+      // The names of the lines are those that scripts look for; there is no Go in this program.
+      << "Built At: Not provided.\nGo Version: Not provided.\nGo OS/Arch: linux/"
 #if defined(__x86_64__)
       << "amd64"
 #elif defined(__aarch64__)

@@ -66,6 +66,8 @@ void add_side_server_flags(GoFlags& flags, SideServerFlags& target);
 
 // "cpu=4,memory=8Gi,example.com/gpu=2", the value of `flag`.
 [[nodiscard]] Done take_resources(std::string_view flag, std::string_view text, api::ResourceList& resources);
+// A count of things: "12", "5k", "2M"; 0 to 2147483647.
+[[nodiscard]] Done take_count(std::string_view text, std::int32_t& count);
 
 [[nodiscard]] std::string host_name();
 // "[host]:port", ":8081". An error names the flag.

@@ -198,7 +198,8 @@ JobStatus aggregate(const std::vector<JobStatus>& members) {
   }
   if (sum.state.phase.empty()) {
     for (const JobStatus& one : members) {
-      if (one.state.phase != phases::kCompleted || all_completed) sum.state = one.state;
+      const bool is_telling = !one.state.phase.empty() && one.state.phase != phases::kCompleted;
+      if (is_telling || all_completed) sum.state = one.state;
     }
   }
   return sum;

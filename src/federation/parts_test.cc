@@ -140,6 +140,10 @@ TEST(FederationInterpreter, SumsStatusesUp) {
   EXPECT_EQ(aggregate({a, b}).state.phase, "Running");
   EXPECT_EQ(aggregate({a, b}).succeeded, 3);
   EXPECT_EQ(aggregate({a, a}).state.phase, "Completed");
+  // Of one cluster nothing is known yet.
+  EXPECT_EQ(aggregate({a, {}}).state.phase, "");
+  EXPECT_EQ(aggregate({{}, a}).state.phase, "");
+  EXPECT_EQ(aggregate({b, {}}).state.phase, "Running");
   EXPECT_EQ(aggregate({a, b, c}).state.phase, "Failed");
   EXPECT_EQ(health_of(status("{}")), "Unhealthy");
   EXPECT_EQ(health_of(a), "Healthy");

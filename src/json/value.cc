@@ -54,13 +54,37 @@ Object take_sorted(Pending<Key>* first, std::size_t count, std::vector<Pending<K
   return Object::of_sorted(std::move(sorted));
 }
 
+// What a Builder collects open containers in. A thread keeps it from one text to the next, up to a size.
+struct BuilderStacks {
+  static constexpr std::size_t kKeptMax = 256;  // members, elements
+
+  std::vector<Pending<std::string_view>> members;
+  std::vector<Value> elements;
+  std::vector<Pending<std::string_view>*> order;
+
+  static BuilderStacks& of_this_thread() {
+    thread_local BuilderStacks stacks;
+    return stacks;
+  }
+  [[nodiscard]] bool is_small() const { return members.capacity() <= kKeptMax && elements.capacity() <= kKeptMax; }
+};
+
 // Reads values by recursion, once per level, within the reader's depth limit. Members and elements are collected on
 // stacks that all levels share, so that every container is allocated once, at its final size.
 class Builder {
  public:
   Builder(Reader& reader, bool duplicates_are_errors) : reader_(reader), duplicates_are_errors_(duplicates_are_errors) {
+    std::swap(stacks_, BuilderStacks::of_this_thread());
     members_.reserve(32);  // more are seldom open at once in an API object
   }
+  ~Builder() {
+    members_.clear();
+    elements_.clear();
+    order_.clear();
+    if (stacks_.is_small()) std::swap(stacks_, BuilderStacks::of_this_thread());
+  }
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
 
   Value read() {
     switch (reader_.peek()) {
@@ -115,9 +139,10 @@ class Builder {
 
   Reader& reader_;
   const bool duplicates_are_errors_;
-  std::vector<Pending<std::string_view>> members_;
-  std::vector<Value> elements_;
-  std::vector<Pending<std::string_view>*> order_;
+  BuilderStacks stacks_;
+  std::vector<Pending<std::string_view>>& members_ = stacks_.members;
+  std::vector<Value>& elements_ = stacks_.elements;
+  std::vector<Pending<std::string_view>*>& order_ = stacks_.order;
   std::deque<std::string> unescaped_keys_;  // rare: keys of API objects have no escapes
 };
 

@@ -143,7 +143,6 @@ const InformerCore::Posting* InformerCore::posting(std::string_view index, std::
 void InformerCore::visit_index(std::string_view index, std::string_view value,
                                const std::function<void(Object&&)>& visit) const {
   std::vector<Object> chunk;
-  chunk.reserve(kChunk);
   Entry last;  // where the chunk before ended; keeps that object and so its name
   do {
     chunk.clear();
@@ -151,6 +150,7 @@ void InformerCore::visit_index(std::string_view index, std::string_view value,
       const rt::MutexLock lock(mutex_);
       const Posting* entries = posting(index, value);
       if (entries == nullptr) return;
+      chunk.reserve(std::min(kChunk, entries->size()));
       auto entry = last.object ? entries->upper_bound(&last) : entries->begin();
       for (; entry != entries->end() && chunk.size() < kChunk; ++entry) chunk.push_back((*entry)->object);
     }
@@ -374,14 +374,17 @@ void InformerCore::remove(const Identity& identity, Object last_state) {
 }
 
 void InformerCore::apply(const WatchEvent& event) {
+  // What came to be or changed is known by its decoded form; its text is read once.
+  if (event.type != WatchEventType::Deleted) {
+    if (Result<Object> object = type_.decode(*event.object); object.ok()) {
+      upsert(std::move(object).value());
+      return;
+    }
+  }
   const Result<Identity> identity = identity_of(*event.object);
   if (!identity.ok()) return;  // the reflector has read it already
   Object object = decode_or_count(event.object, *identity);
-  if (event.type == WatchEventType::Deleted) {
-    remove(*identity, std::move(object));
-  } else if (object) {
-    upsert(std::move(object));
-  }
+  if (event.type == WatchEventType::Deleted) remove(*identity, std::move(object));
 }
 
 void InformerCore::progress(Revision revision) {

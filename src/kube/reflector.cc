@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "json/reader.h"
 #include "kube/status.h"
 #include "rt/backoff.h"
 
@@ -169,8 +170,45 @@ Done Reflector::follow(WatchStream& stream, const rt::StopToken& stop) {
   return Ok();
 }
 
+namespace {
+
+void read_version(json::Reader& metadata, std::string& version) {
+  std::string_view key;
+  if (metadata.consume_null() || !metadata.begin_object()) return;
+  while (metadata.next_member(key)) {
+    if (key != "resourceVersion") {
+      metadata.skip();
+    } else if (!metadata.consume_null()) {
+      metadata.read_string(version);
+    }
+  }
+}
+
+// The resource version of an event's object; the rest is read by whoever keeps it. API servers write the metadata near
+// the front, and nothing behind it is looked at.
+Result<std::string> version_in(std::string_view object) {
+  json::Reader reader(object, {.keep_unknown = false});
+  std::string_view key;
+  if (reader.begin_object()) {
+    while (reader.next_member(key)) {
+      if (key != "metadata") {
+        reader.skip();
+        continue;
+      }
+      std::string version;
+      read_version(reader, version);
+      if (!reader.ok()) break;
+      return version;
+    }
+  }
+  if (Done done = reader.finish(); !done.ok()) return std::move(done).error();
+  return Error::invalid_input("the object has no metadata");
+}
+
+}  // namespace
+
 Done Reflector::take(const WatchEvent& event) {
-  BASALT_TRY(Identity identity, identity_of(*event.object));
+  BASALT_TRY(std::string version, version_in(*event.object));
   if (event.type == WatchEventType::Bookmark) {
     ++bookmarks_;
   } else {
@@ -178,7 +216,7 @@ Done Reflector::take(const WatchEvent& event) {
     event_counter_.add();
     sink_.apply(event);
   }
-  advance(std::move(identity.resource_version));
+  advance(std::move(version));
   return Ok();
 }
 

@@ -13,7 +13,8 @@
 namespace basalt::net {
 
 // The threads that run handlers, and the requests that wait for one. Without threads a handler runs where submit() is
-// called.
+// called. The thread that went idle last is woken first, because its caches are warm; and one at a time: who wakes up
+// wakes the next if there is more to do, so that a burst does not wake more threads than there is room for.
 class HandlerPool {
  public:
   struct Options {
@@ -27,6 +28,8 @@ class HandlerPool {
   HandlerPool& operator=(const HandlerPool&) = delete;
 
   void start();
+  // False if too many wait already for one more with such a body.
+  [[nodiscard]] bool has_room_for(std::size_t body_bytes);
   // False if too many wait already.
   [[nodiscard]] bool submit(std::shared_ptr<const ServerRequest> request, std::shared_ptr<Exchange> exchange);
   // Drops what waits and returns when all handlers have.
@@ -37,7 +40,16 @@ class HandlerPool {
     std::shared_ptr<const ServerRequest> request;
     std::shared_ptr<Responder> responder;
   };
+  // Of an idle thread.
+  struct Idle {
+    explicit Idle(rt::Runtime& runtime) : woken(runtime) {}
+    rt::Condition woken;
+    bool is_called = false;
+  };
   void run();
+  void call_one() BASALT_REQUIRES(mutex_);
+  bool wait_for_work(Idle& self) BASALT_REQUIRES(mutex_);
+  bool is_full_for(std::size_t body_bytes) const BASALT_REQUIRES(mutex_);
 
   // Fixed after start().
   rt::Runtime& runtime_;
@@ -46,7 +58,8 @@ class HandlerPool {
   std::vector<rt::Thread> threads_;
 
   rt::Mutex mutex_;
-  rt::Condition changed_;
+  std::vector<Idle*> idle_ BASALT_GUARDED_BY(mutex_);     // in the order in which they went idle
+  bool is_one_called_ BASALT_GUARDED_BY(mutex_) = false;  // and has not come yet
   std::deque<Work> waiting_ BASALT_GUARDED_BY(mutex_);
   std::size_t waiting_bytes_ BASALT_GUARDED_BY(mutex_) = 0;
   bool is_stopping_ BASALT_GUARDED_BY(mutex_) = false;

@@ -42,7 +42,7 @@ class Http1Session final : public Session {
   void abandon() override;
 
  private:
-  enum class Phase : unsigned char { Idle, Head, Body, Handling, Closing };
+  enum class Phase : unsigned char { Idle, Head, Body, Dropping, Handling, Closing };
 
   bool may_parse() const {
     return !exchange_ && phase_ != Phase::Closing && host_.output().bytes() < kUnreadOutputBytesMax;
@@ -52,6 +52,7 @@ class Http1Session final : public Session {
   void begin_request();
   void end_head();
   void dispatch();
+  void refuse_before_body(bool may_body_stay_away);
   void refuse(int status);
   void refuse(const boost::beast::error_code& error);
 
@@ -60,6 +61,7 @@ class Http1Session final : public Session {
   void start_stream(int status, const Headers& headers);
   void end_stream();
   void end_exchange();
+  void begin_waiting();
   void close(bool may_client_send = false);
 
   SessionHost& host_;
@@ -114,11 +116,15 @@ bool Http1Session::parse_some(std::string_view& input) {
     return false;
   }
   if (phase_ == Phase::Head && parser_->is_header_done()) end_head();
-  if (phase_ == Phase::Body && parser_->is_done()) {
+  if (phase_ == Phase::Dropping) parser_->get().body().clear();
+  if (phase_ != Phase::Body && phase_ != Phase::Dropping) return false;
+  if (!parser_->is_done()) return false;
+  if (phase_ == Phase::Body) {
     dispatch();
-    return true;
+  } else {
+    begin_waiting();
   }
-  return false;
+  return true;
 }
 
 void Http1Session::begin_request() {
@@ -134,9 +140,25 @@ void Http1Session::end_head() {
   phase_ = Phase::Body;
   deadline_ = host_.now() + host_.limits().body_timeout;
   if (parser_->is_done()) return;
-  if (base::equals_ignore_case_ascii(std::string_view(parser_->get()[http::field::expect]), "100-continue")) {
-    host_.output().append("HTTP/1.1 100 Continue\r\n\r\n");
-  }
+  const bool is_body_asked_for =
+      base::equals_ignore_case_ascii(std::string_view(parser_->get()[http::field::expect]), "100-continue");
+  if (!host_.has_room_for(parser_->content_length().value_or(0))) return refuse_before_body(is_body_asked_for);
+  if (is_body_asked_for) host_.output().append("HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+// Too many wait: the answer goes out at once. The body is dropped as it comes, and then the connection serves the next
+// request: making a new one would cost both sides more.
+void Http1Session::refuse_before_body(bool may_body_stay_away) {
+  auto& message = parser_->get();
+  is_kept_alive_ = message.keep_alive() && !is_stopping_ && !may_body_stay_away;
+  is_http10_ = message.version() != 11;
+  is_head_request_ = message.method() == http::verb::head;
+  const std::string text = refusal_text(429);
+  send_head(429, refusal_headers(429), text.size());
+  if (!is_head_request_) host_.output().append(text);
+  if (!is_kept_alive_) return close(/*may_client_send=*/true);
+  message.body() = {};
+  phase_ = Phase::Dropping;
 }
 
 void Http1Session::dispatch() {
@@ -164,8 +186,7 @@ void Http1Session::dispatch() {
   exchange_ = std::make_shared<Exchange>(host_.mailbox());
   exchange_->session = this;
   if (!host_.dispatch(std::move(request), exchange_)) {
-    send_answer(429, {{"Retry-After", "1"}, {"Content-Type", "text/plain"}},
-                std::make_shared<const std::string>(refusal_text(429)));
+    send_answer(429, refusal_headers(429), std::make_shared<const std::string>(refusal_text(429)));
   }
 }
 
@@ -181,7 +202,7 @@ void Http1Session::refuse(int status) {
   is_http10_ = false;
   is_head_request_ = false;
   const std::string text = refusal_text(status);
-  send_head(status, {{"Content-Type", "text/plain"}}, text.size());
+  send_head(status, refusal_headers(status), text.size());
   host_.output().append(text);
   close(/*may_client_send=*/true);
 }
@@ -313,6 +334,11 @@ void Http1Session::end_exchange() {
   is_streaming_ = false;
   is_chunked_ = false;
   if (!is_kept_alive_) return close();
+  begin_waiting();
+}
+
+void Http1Session::begin_waiting() {
+  parser_.reset();
   phase_ = Phase::Idle;
   deadline_ = host_.now() + host_.limits().idle_timeout;
 }
@@ -329,6 +355,8 @@ void Http1Session::check_deadlines(rt::Instant now) {
   if (now < deadline_) return;
   if (phase_ == Phase::Idle) {
     close();
+  } else if (phase_ == Phase::Dropping) {  // it has its answer
+    close(/*may_client_send=*/true);
   } else {
     refuse(408);
   }
@@ -337,6 +365,7 @@ void Http1Session::check_deadlines(rt::Instant now) {
 void Http1Session::stop() {
   is_stopping_ = true;
   if (phase_ == Phase::Idle) return close();
+  if (phase_ == Phase::Dropping) return close(/*may_client_send=*/true);
   if (!exchange_) return;
   is_kept_alive_ = false;
   if (!is_streaming_) return;

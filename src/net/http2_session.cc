@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -176,6 +177,14 @@ struct Http2Session::Callbacks {
   }
 };
 
+// 0 if it is not told.
+std::size_t announced_bytes(const ServerRequest& request) {
+  const std::string_view text = find_header(request.headers, "content-length");
+  std::size_t bytes = 0;
+  std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return bytes;
+}
+
 nghttp2_nv name_value(std::string_view name, std::string_view value) {
   return {.name = reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
           .value = reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())),
@@ -248,6 +257,7 @@ void Http2Session::end_head(Stream& stream, bool is_request_complete) {
     stream.request->headers.emplace_back("host", std::move(stream.authority));
   }
   if (is_request_complete) return dispatch(stream);
+  if (!host_.has_room_for(announced_bytes(*stream.request))) return refuse(stream, 429);
   stream.deadline = host_.now() + host_.limits().body_timeout;
   if (base::equals_ignore_case_ascii(find_header(stream.request->headers, "expect"), "100-continue")) {
     const nghttp2_nv status = name_value(":status", "100");
@@ -283,8 +293,7 @@ void Http2Session::dispatch(Stream& stream) {
   stream.exchange->session = this;
   stream.exchange->stream_id = stream.id;
   if (!host_.dispatch(request, stream.exchange)) {
-    send_answer(stream, 429, {{"Retry-After", "1"}, {"Content-Type", "text/plain"}},
-                std::make_shared<const std::string>(refusal_text(429)));
+    send_answer(stream, 429, refusal_headers(429), std::make_shared<const std::string>(refusal_text(429)));
   }
 }
 
@@ -294,8 +303,7 @@ void Http2Session::refuse(Stream& stream, int status) {
   stream.request = nullptr;
   stream.deadline = rt::kNever;
   give_back_window(stream);
-  send_answer(stream, status, {{"Content-Type", "text/plain"}},
-              std::make_shared<const std::string>(refusal_text(status)));
+  send_answer(stream, status, refusal_headers(status), std::make_shared<const std::string>(refusal_text(status)));
 }
 
 void Http2Session::end_of_stream(std::int32_t id) {

@@ -301,6 +301,22 @@ TEST_F(Http2Test, RefusesWhenTooManyWait) {
   }
 }
 
+TEST_F(Http2Test, RefusesBeforeTheBodyHasCome) {
+  HttpServerOptions options;
+  options.handler_threads = 1;
+  options.handler_queue_bytes_max = 50'000;
+  TestServer server(*runtime_, options);
+  Http2Client client(server.port());
+  const auto late = client.request("POST", "/echo", 1, /*is_endless=*/true, {{"content-length", "100000"}});
+  ASSERT_TRUE(client.wait_for_answer(late));
+  EXPECT_EQ("429", client.answer(late).status());
+  EXPECT_EQ("1", client.answer(late).headers["retry-after"]);
+  EXPECT_EQ(std::uint32_t{NGHTTP2_NO_ERROR}, client.answer(late).code);
+  const auto next = client.request("POST", "/echo", 1000);
+  ASSERT_TRUE(client.wait_for_answer(next));
+  EXPECT_EQ("200", client.answer(next).status());
+}
+
 TEST_F(Http2Test, StreamsAndHearsOfResets) {
   TestServer server(*runtime_);
   Http2Client client(server.port());

@@ -61,6 +61,7 @@ class AsioHttpServer final : public HttpServer {
                 .log = std::move(log),
                 .limits = limits_of(options),
                 .tick = tick_of(options),
+                .has_room_for = [this](std::size_t body_bytes) { return pool_.has_room_for(body_bytes); },
                 .dispatch = [this](auto request,
                                    auto exchange) { return pool_.submit(std::move(request), std::move(exchange)); },
                 .on_connection_ended = [this] { on_connection_ended(); }},

@@ -11,6 +11,7 @@
 namespace basalt::net {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -274,6 +275,40 @@ TEST_F(HttpServerTest, LimitsBytesOfWaitingRequests) {
     EXPECT_THAT(connections[i].read_response(), StartsWith("HTTP/1.1 429 "));
   }
   server.release();
+}
+
+TEST_F(HttpServerTest, RefusesBeforeTheBodyHasCome) {
+  HttpServerOptions options;
+  options.handler_threads = 1;
+  options.handler_queue_bytes_max = 50'000;
+  TestServer server(*runtime_, options);
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n";
+  auto late = RawConnection::connect(server.port());
+  ASSERT_TRUE(late.send(head + "\r\n"));
+  EXPECT_THAT(late.read_response(), AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("\r\nRetry-After: 1\r\n"),
+                                          Not(HasSubstr("Connection: close"))));
+  // The body is dropped, however it comes, and the connection serves the next request.
+  ASSERT_TRUE(late.send(std::string(60'000, 'x')));
+  ASSERT_TRUE(late.send(std::string(40'000, 'x') + std::string(kGet)));
+  EXPECT_THAT(late.read_response(), StartsWith("HTTP/1.1 200 "));
+
+  // A client that was to be asked for its body does not send it: nothing else can come on its connection.
+  auto asking = RawConnection::connect(server.port());
+  ASSERT_TRUE(asking.send(head + "Expect: 100-continue\r\n\r\n"));
+  EXPECT_THAT(asking.read_response(), AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("\r\nConnection: close\r\n")));
+  EXPECT_TRUE(asking.is_closed_by_peer());
+}
+
+TEST_F(HttpServerTest, BodyThatIsDroppedTimesOutToo) {
+  HttpServerOptions options;
+  options.handler_threads = 1;
+  options.handler_queue_max = 0;
+  options.body_timeout = 50ms;
+  TestServer server(*runtime_, options);
+  auto late = RawConnection::connect(server.port());
+  ASSERT_TRUE(late.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"));
+  EXPECT_THAT(late.read_response(), StartsWith("HTTP/1.1 429 "));
+  EXPECT_EQ(late.read_to_end(), "");
 }
 
 TEST_F(HttpServerTest, LimitsConnections) {

@@ -32,6 +32,8 @@ struct ServerShared {
   const Logger log;
   const SessionLimits limits;
   const rt::Duration tick;  // how often deadlines are looked at
+  // Is there room for a request with so long a body?
+  const std::function<bool(std::size_t)> has_room_for;
   // Hands a request to a handler; false if too many wait.
   const std::function<bool(std::shared_ptr<const ServerRequest>, std::shared_ptr<Exchange>)> dispatch;
   // Called after a connection has ended, on its loop.
@@ -116,6 +118,7 @@ class Connection final : public SessionHost, public std::enable_shared_from_this
   std::string_view date() const override { return loop_.date(); }
   OutputQueue& output() override { return output_; }
   const std::shared_ptr<Mailbox>& mailbox() const override { return loop_.mailbox(); }
+  bool has_room_for(std::size_t body_bytes) override { return loop_.shared().has_room_for(body_bytes); }
   bool dispatch(std::shared_ptr<const ServerRequest> request, std::shared_ptr<Exchange> exchange) override {
     return loop_.shared().dispatch(std::move(request), std::move(exchange));
   }

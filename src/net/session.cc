@@ -110,6 +110,12 @@ std::string_view reason_phrase(int status) {
   }
 }
 
+const Headers& refusal_headers(int status) {
+  static const Headers plain = {{"Content-Type", "text/plain"}};
+  static const Headers later = {{"Retry-After", "1"}, {"Content-Type", "text/plain"}};
+  return status == 429 ? later : plain;
+}
+
 std::string refusal_text(int status) {
   switch (status) {
     case 400:

@@ -36,6 +36,9 @@ class SessionHost {
   [[nodiscard]] virtual std::string_view date() const = 0;  // for the header of that name
   [[nodiscard]] virtual OutputQueue& output() = 0;
   [[nodiscard]] virtual const std::shared_ptr<Mailbox>& mailbox() const = 0;
+  // May a request with so long a body come? Asked when its header is complete: if too many wait already it is refused
+  // before its body is held.
+  [[nodiscard]] virtual bool has_room_for(std::size_t body_bytes) = 0;
   // Hands a request to a handler; false if too many wait already.
   [[nodiscard]] virtual bool dispatch(std::shared_ptr<const ServerRequest> request,
                                       std::shared_ptr<Exchange> exchange) = 0;
@@ -75,7 +78,8 @@ class Session {
 // With blanks in place of what would break the message.
 [[nodiscard]] std::string sendable_header_value(std::string_view value);
 [[nodiscard]] std::string_view reason_phrase(int status);
-// The message of an answer that the server gives by itself.
+// The headers and the message of an answer that the server gives by itself.
+[[nodiscard]] const Headers& refusal_headers(int status);
 [[nodiscard]] std::string refusal_text(int status);
 
 }  // namespace basalt::net

@@ -12,6 +12,9 @@
 namespace basalt::node {
 namespace {
 
+constexpr std::string_view kNotReadyTaint = "node.kubernetes.io/not-ready";
+constexpr std::string_view kUnreachableTaint = "node.kubernetes.io/unreachable";
+
 json::Value resources_json(const api::ResourceList& list) {
   json::Object object;
   for (const auto& [name, amount] : list) object.set(name, amount.to_string());
@@ -124,12 +127,48 @@ kube::Request update_node_status_request(const json::Value& node) {
           .body = json::Value(std::move(patch)).to_text()};
 }
 
+std::optional<kube::Request> untaint_request(const json::Value& shown, const json::Array& own_taints) {
+  const json::Value* taints = shown.find_path({"spec", "taints"});
+  if (taints == nullptr || !taints->is_array()) return std::nullopt;
+  const auto is_own = [&own_taints](const json::Value& taint) {
+    return std::any_of(own_taints.begin(), own_taints.end(), [&taint](const json::Value& own) {
+      return own.string_at({"key"}) == taint.string_at({"key"}) &&
+             own.string_at({"effect"}) == taint.string_at({"effect"});
+    });
+  };
+  json::Array kept;
+  for (const json::Value& taint : taints->as_array()) {
+    const std::string_view key = taint.string_at({"key"});
+    if ((key != kNotReadyTaint && key != kUnreachableTaint) || is_own(taint)) kept.push_back(taint);
+  }
+  if (kept.size() == taints->as_array().size()) return std::nullopt;
+  // With the version: a list is replaced as a whole, and somebody may have added to it meanwhile.
+  json::Object metadata;
+  if (const std::string_view version = shown.string_at({"metadata", "resourceVersion"}); !version.empty())
+    metadata.set("resourceVersion", version);
+  json::Value rest = kept.empty() ? json::Value(nullptr) : json::Value(std::move(kept));
+  json::Object patch{{"metadata", std::move(metadata)}, {"spec", json::Object{{"taints", std::move(rest)}}}};
+  return kube::Request{.verb = kube::Verb::Patch,
+                       .resource = kube::resource_of<api::core::Node>(),
+                       .name = std::string(shown.string_at({"metadata", "name"})),
+                       .body = json::Value(std::move(patch)).to_text()};
+}
+
 Done register_node(kube::Client& client, const json::Value& node, const rt::StopToken& stop) {
-  const auto created = client.call(create_node_request(node), stop);
-  if (created.ok()) return Ok{};
-  if (!created.error().is(Reason::AlreadyExists)) return created.error();
-  BASALT_TRY_DONE(client.call(update_node_request(node), stop));
-  BASALT_TRY_DONE(client.call(update_node_status_request(node), stop));
+  auto shown = client.call(create_node_request(node), stop);
+  if (!shown.ok()) {
+    if (!shown.error().is(Reason::AlreadyExists)) return std::move(shown).error();
+    BASALT_TRY_DONE(client.call(update_node_request(node), stop));
+    shown = client.call(update_node_status_request(node), stop);
+    if (!shown.ok()) return std::move(shown).error();
+  }
+  if (shown->body == nullptr) return Ok{};
+  BASALT_TRY(const json::Value object, json::Value::parse(*shown->body));
+  const json::Value* own = node.find_path({"spec", "taints"});
+  const auto request = untaint_request(object, own != nullptr && own->is_array() ? own->as_array() : json::Array());
+  if (request) {
+    BASALT_TRY_DONE(client.call(*request, stop));
+  }
   return Ok{};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,7 +40,12 @@ struct NodeDescription {
 [[nodiscard]] kube::Request update_node_request(const json::Value& node);
 [[nodiscard]] kube::Request update_node_status_request(const json::Value& node);
 
-// Creates the node or brings it up to date.
+// What takes away the taints that a real API server gives to every new node (not-ready) and a cluster to a silent one
+// (unreachable). On a cluster its node controller does it; where none runs the node would take no pods for ever.
+// Nothing if the node as `shown` has none of them, or only such as it wants itself.
+[[nodiscard]] std::optional<kube::Request> untaint_request(const json::Value& shown, const json::Array& own_taints);
+
+// Creates the node or brings it up to date, and takes those taints away.
 [[nodiscard]] Done register_node(kube::Client& client, const json::Value& node, const rt::StopToken& stop);
 
 }  // namespace basalt::node

@@ -95,7 +95,10 @@ Result<rt::Instant> ProcessNode::advance(PodWork& work, const rt::StopToken& sto
       work.blocked_times = 0;
       continue;
     }
-    if (!done.error().is(Reason::NotFound) && !done.error().is(Reason::InvalidInput)) return done.error();
+    // InternalError: this machine's own, such as a full disk.
+    if (!done.error().is(Reason::NotFound) && !done.error().is(Reason::InvalidInput) &&
+        !done.error().is(Reason::InternalError))
+      return done.error();
     block(work, done.error());
     wake_at = std::min(wake_at, work.blocked_until);
     break;

@@ -37,18 +37,10 @@ SimulatedNodes::SimulatedNodes(rt::Runtime& runtime, kube::Client& client, const
       log_(log.with({{"nodes", options.prefix}})),
       options_(completed(std::move(options))),
       stop_(runtime),
-      pods_(runtime, client, log_,
-            {.reflector = {.resource = kube::resource_of<api::core::Pod>()},
-             .indexes = {{"uid",
-                          [this](const SimulatedPod& pod, std::vector<std::string>& values) {
-                            if (is_mine(pod.node_name)) values.push_back(pod.metadata.uid);
-                          }}}}),
+      pods_(runtime, client, log_, {.reflector = {.resource = kube::resource_of<api::core::Pod>()}, .indexes = {}}),
       queue_(runtime, {.name = "simulated", .capacity = 10'000'000}),
       registered_changed_(runtime) {
-  pods_.add_handler([this](const kube::Change<SimulatedPod>& change) {
-    const SimulatedPod& pod = change.object();
-    if (is_mine(pod.node_name)) queue_.add(pod.metadata.uid);
-  });
+  pods_.add_handler([this](const kube::Change<SimulatedPod>& change) { see(change); });
 }
 
 SimulatedNodes::~SimulatedNodes() { stop(); }
@@ -107,6 +99,26 @@ Done SimulatedNodes::read_log(const std::string& ns, const std::string& name, co
   return Ok{};
 }
 
+// Only what asks for a step is queued; that a pod runs, for one, we know from having written it.
+void SimulatedNodes::see(const kube::Change<SimulatedPod>& change) {
+  const SimulatedPod& pod = change.object();
+  if (!is_mine(pod.node_name)) return;
+  const bool is_over = pod.is_finished() && !pod.is_deleted;
+  if (change.is_added() && is_over) return;
+  const bool is_news = !change.is_updated() || change.before->node_name.empty() ||
+                       change.before->is_deleted != pod.is_deleted || change.before->is_finished() != pod.is_finished();
+  {
+    const rt::MutexLock lock(mutex_);
+    auto found = known_.find(pod.metadata.uid);
+    if (found == known_.end()) {
+      if (!is_news || is_over || !change.after) return;
+      found = known_.try_emplace(pod.metadata.uid).first;
+    }
+    found->second.pod = change.after;
+  }
+  if (is_news) queue_.add(pod.metadata.uid);
+}
+
 void SimulatedNodes::work() {
   const rt::StopToken stop = stop_.token();
   while (auto first = queue_.get(stop)) {
@@ -133,35 +145,26 @@ void SimulatedNodes::work() {
   }
 }
 
-SimulatedNodes::Life SimulatedNodes::life_of(const SimulatedPod& pod, const SimulatedFate& fate) {
-  rt::MutexLock lock(mutex_);
-  const auto [found, is_new] = lives_.try_emplace(pod.metadata.uid);
-  Life& life = found->second;
-  if (!is_new) return life;
+SimulatedNodes::Life SimulatedNodes::begin_life(const SimulatedPod& pod, const SimulatedFate& fate) {
+  Life life;
   const rt::Instant now = runtime_.now();
   life.restarts = pod.restarts;
   life.is_running = pod.phase == "Running";
   if (!life.is_running) {
     life.due = rt::saturating_add(now, fate.start_delay);
-    return life;
+  } else {
+    // Begun by an earlier agent: it ends when it would have.
+    life.started = pod.running_since ? pod.running_since : wall();
+    const rt::Duration left = std::max(fate.run_time - since(life.started, wall()), rt::Duration::zero());
+    life.due = fate.run_time == SimulatedFate::kForever ? rt::kNever : rt::saturating_add(now, left);
   }
-  // Begun by an earlier agent: it ends when it would have.
-  life.started = pod.running_since ? pod.running_since : wall();
-  life.due = fate.run_time == SimulatedFate::kForever
-                 ? rt::kNever
-                 : rt::saturating_add(now, std::max(fate.run_time - since(life.started, wall()), rt::Duration::zero()));
+  remember(pod.metadata.uid, life);
   return life;
 }
 
-void SimulatedNodes::forget(const std::string& uid) {
-  queue_.forget(uid);
-  rt::MutexLock lock(mutex_);
-  lives_.erase(uid);
-}
-
 void SimulatedNodes::remember(const std::string& uid, const Life& life) {
-  rt::MutexLock lock(mutex_);
-  lives_[uid] = life;
+  const rt::MutexLock lock(mutex_);
+  if (const auto found = known_.find(uid); found != known_.end()) found->second.life = life;
 }
 
 SimulatedNodes::Plan SimulatedNodes::plan_removal(const PodPtr& pod, Life life, rt::Duration stop_delay) {
@@ -179,19 +182,28 @@ SimulatedNodes::Plan SimulatedNodes::plan_removal(const PodPtr& pod, Life life, 
 }
 
 SimulatedNodes::Plan SimulatedNodes::plan(const std::string& uid) {
-  const auto found = pods_.by_index("uid", uid);
-  if (found.empty() || (found.front()->is_finished() && !found.front()->is_deleted)) {
-    forget(uid);
+  Known known;
+  {
+    const rt::MutexLock lock(mutex_);
+    const auto found = known_.find(uid);
+    if (found == known_.end()) return {};
+    known = found->second;
+    if (!known.pod || (known.pod->is_finished() && !known.pod->is_deleted)) {
+      known_.erase(found);
+      known.pod = nullptr;
+    }
+  }
+  if (!known.pod) {
+    queue_.forget(uid);
     return {};
   }
-  const PodPtr& pod = found.front();
+  const PodPtr& pod = known.pod;
   const auto fate = fate_of(*pod, options_.fate);
-  if (pod->is_deleted) {
-    const SimulatedFate& own = fate.ok() ? *fate : options_.fate;
-    return plan_removal(pod, life_of(*pod, own), own.stop_delay);
-  }
+  const SimulatedFate& own = fate.ok() ? *fate : options_.fate;
+  if (!known.life && (fate.ok() || pod->is_deleted)) known.life = begin_life(*pod, own);
+  if (pod->is_deleted) return plan_removal(pod, *known.life, own.stop_delay);
   if (!fate.ok()) return {.step = make_step(pod, {.is_over = true}, Move::Refuse, 0, fate.error().message)};
-  Life life = life_of(*pod, *fate);
+  Life life = *known.life;
   if (life.is_over) return {};
   const rt::Instant now = runtime_.now();
   if (now < life.due) return {.wake_at = life.due};
@@ -218,7 +230,8 @@ SimulatedNodes::Plan SimulatedNodes::plan(const std::string& uid) {
 SimulatedNodes::Step SimulatedNodes::make_step(const PodPtr& pod, Life life, Move move, std::int32_t exit_code,
                                                std::string_view why) {
   Step step{.uid = pod->metadata.uid, .pod = pod, .life = life, .move = move, .exit_code = exit_code};
-  step.request.resource = kube::resource_of<api::core::Pod>();
+  static const kube::Resource kPods = kube::resource_of<api::core::Pod>();
+  step.request.resource = kPods;
   step.request.ns = pod->metadata.namespace_;
   step.request.name = pod->metadata.name;
   if (move == Move::Remove) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "api/time.h"
@@ -59,7 +60,7 @@ class SimulatedNodes final : public Node {
 
  private:
   using PodPtr = std::shared_ptr<const SimulatedPod>;
-  // What this agent did with a pod, until the cache shows the pod's end.
+  // What this agent did with a pod.
   struct Life {
     bool is_running = false;  // we have written so
     bool is_ending = false;   // it is being deleted; `due` is when it goes
@@ -68,6 +69,11 @@ class SimulatedNodes final : public Node {
     api::Time started;
     rt::Instant due{};
     std::uint32_t restarts_in_row = 0;
+  };
+  // A pod of ours until the cache shows its end.
+  struct Known {
+    PodPtr pod;  // as the cache has it; null: gone
+    std::optional<Life> life;
   };
   enum class Move : std::uint8_t { Run, Finish, Restart, Refuse, Remove };
   // One write that is due.
@@ -82,6 +88,7 @@ class SimulatedNodes final : public Node {
 
   [[nodiscard]] bool is_mine(std::string_view node_name) const;
   [[nodiscard]] std::string node_name(std::int32_t index) const { return options_.prefix + std::to_string(index); }
+  void see(const kube::Change<SimulatedPod>& change);
   void work();
   // The write that is due for a pod, or when one will be.
   struct Plan {
@@ -90,13 +97,14 @@ class SimulatedNodes final : public Node {
   };
   [[nodiscard]] Plan plan(const std::string& uid);
   [[nodiscard]] Plan plan_removal(const PodPtr& pod, Life life, rt::Duration stop_delay);
-  void forget(const std::string& uid);
   void remember(const std::string& uid, const Life& life);
-  [[nodiscard]] Life life_of(const SimulatedPod& pod, const SimulatedFate& fate);
+  // Of a pod that this agent has done nothing with yet.
+  [[nodiscard]] Life begin_life(const SimulatedPod& pod, const SimulatedFate& fate);
   [[nodiscard]] Step make_step(const PodPtr& pod, Life life, Move move, std::int32_t exit_code, std::string_view why);
   void settle(const Step& step, const Result<kube::Response>& answer);
   void register_and_renew();
   [[nodiscard]] bool register_all(const rt::StopToken& stop);
+  [[nodiscard]] Done untaint(const std::vector<json::Value>& nodes, const rt::StopToken& stop);
   [[nodiscard]] bool remove_all_unwanted(const rt::StopToken& stop);
   [[nodiscard]] Done remove_unwanted(const rt::StopToken& stop);
   [[nodiscard]] json::Value make_node(std::int32_t index) const;
@@ -120,7 +128,7 @@ class SimulatedNodes final : public Node {
   rt::Mutex mutex_;
   rt::Condition registered_changed_;
   bool is_registered_ BASALT_GUARDED_BY(mutex_) = false;
-  std::map<std::string, Life> lives_ BASALT_GUARDED_BY(mutex_);  // by UID
+  std::unordered_map<std::string, Known> known_ BASALT_GUARDED_BY(mutex_);  // by UID
 
   api::Time ready_since_;            // used only by the thread that registers
   std::vector<rt::Thread> threads_;  // used only by the owner

@@ -71,6 +71,26 @@ bool SimulatedNodes::remove_all_unwanted(const rt::StopToken& stop) {
   }
 }
 
+// What one node of the batch shows is true of all: taints of new nodes come from the server.
+Done SimulatedNodes::untaint(const std::vector<json::Value>& nodes, const rt::StopToken& stop) {
+  const auto shown_of = [&](const json::Value& node) -> Result<json::Value> {
+    BASALT_TRY(const auto answer, client_.call({.verb = kube::Verb::Get,
+                                                .resource = kube::Resource{"", "v1", "nodes"},
+                                                .name = std::string(node.string_at({"metadata", "name"}))},
+                                               stop));
+    return json::Value::parse(*answer.body);
+  };
+  BASALT_TRY(const json::Value first, shown_of(nodes.front()));
+  if (!untaint_request(first, options_.node.taints)) return Ok{};
+  std::vector<kube::Request> requests;
+  for (const json::Value& node : nodes) {
+    BASALT_TRY(const json::Value shown, shown_of(node));
+    if (auto request = untaint_request(shown, options_.node.taints)) requests.push_back(std::move(*request));
+  }
+  for (const auto& [index, error] : send(requests, stop)) return error;
+  return Ok{};
+}
+
 bool SimulatedNodes::register_all(const rt::StopToken& stop) {
   rt::Backoff backoff(runtime_, {.base = std::chrono::milliseconds(100), .cap = std::chrono::seconds(10)});
   const auto pause = [&](const Error& error) {
@@ -98,6 +118,9 @@ bool SimulatedNodes::register_all(const rt::StopToken& stop) {
       }
     }
     for (const auto& [index, error] : send(updates, stop)) problem = error;
+    if (!problem) {
+      if (const Done lifted = untaint(nodes, stop); !lifted.ok()) problem = lifted.error();
+    }
     if (problem && pause(*problem)) return false;
     if (problem) continue;
     backoff.reset();

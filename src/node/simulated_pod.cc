@@ -5,6 +5,7 @@
 #include "api/duration.h"
 #include "base/hash.h"
 #include "base/strings.h"
+#include "json/writer.h"
 
 namespace basalt::node {
 namespace {
@@ -132,29 +133,87 @@ Done read_duration(const api::StringMap& map, std::string_view name, rt::Duratio
   return Ok{};
 }
 
-json::Value condition(std::string_view type, bool holds, std::string_view reason, api::Time now) {
-  return json::Object{{"type", type},
-                      {"status", holds ? "True" : "False"},
-                      {"reason", reason.empty() ? json::Value(nullptr) : json::Value(reason)},
-                      {"lastTransitionTime", now.to_string()}};
-}
+// A patch of a pod's status, written from front to back: it is made twice for every pod.
+class PatchWriter {
+ public:
+  explicit PatchWriter(const SimulatedPod& pod) : writer_(text_) {
+    text_.reserve(1024);
+    writer_.begin_object();
+    writer_.key("metadata");
+    writer_.begin_object();
+    text("uid", pod.metadata.uid);
+    writer_.end_object();
+    writer_.key("status");
+    writer_.begin_object();
+  }
+  std::string finish() {
+    writer_.end_object();
+    writer_.end_object();
+    return std::move(text_);
+  }
 
-json::Value terminated(std::int32_t code, api::Time started, api::Time now) {
-  return json::Object{{"terminated", json::Object{{"exitCode", std::int64_t{code}},
-                                                  {"reason", code == 0 ? "Completed" : "Error"},
-                                                  {"startedAt", started.to_string()},
-                                                  {"finishedAt", now.to_string()}}}};
-}
+  void text(std::string_view key, std::string_view value) {
+    writer_.key(key);
+    writer_.string(value);
+  }
+  void boolean(std::string_view key, bool value) {
+    writer_.key(key);
+    writer_.boolean(value);
+  }
+  void integer(std::string_view key, std::int64_t value) {
+    writer_.key(key);
+    writer_.integer(value);
+  }
+  void begin_object(std::string_view key) {
+    writer_.key(key);
+    writer_.begin_object();
+  }
+  void begin_array(std::string_view key) {
+    writer_.key(key);
+    writer_.begin_array();
+  }
+  void begin_element() { writer_.begin_object(); }
+  void end_object() { writer_.end_object(); }
+  void end_array() { writer_.end_array(); }
 
-json::Object container_status(const SimulatedPod::Container& container, std::int32_t restarts, bool ready) {
-  return json::Object{{"name", container.name}, {"image", container.image}, {"imageID", ""},
-                      {"ready", ready},         {"started", ready},         {"restartCount", std::int64_t{restarts}}};
-}
+  void condition(std::string_view type, bool holds, std::string_view reason, std::string_view now) {
+    begin_element();
+    text("type", type);
+    text("status", holds ? "True" : "False");
+    writer_.key("reason");
+    if (reason.empty()) {
+      writer_.null();
+    } else {
+      writer_.string(reason);
+    }
+    text("lastTransitionTime", now);
+    end_object();
+  }
+  void terminated(std::string_view key, std::int32_t code, api::Time started, std::string_view now) {
+    begin_object(key);
+    begin_object("terminated");
+    integer("exitCode", code);
+    text("reason", code == 0 ? "Completed" : "Error");
+    text("startedAt", started.to_string());
+    text("finishedAt", now);
+    end_object();
+    end_object();
+  }
+  // Leaves the container's object open.
+  void begin_container(const SimulatedPod::Container& container, std::int32_t restarts, bool ready) {
+    begin_element();
+    text("name", container.name);
+    text("image", container.image);
+    text("imageID", "");
+    boolean("ready", ready);
+    boolean("started", ready);
+    integer("restartCount", restarts);
+  }
 
-std::string patch_text(const SimulatedPod& pod, json::Object status) {
-  return json::Value(json::Object{{"metadata", json::Object{{"uid", pod.metadata.uid}}}, {"status", std::move(status)}})
-      .to_text();
-}
+ private:
+  std::string text_;
+  json::Writer writer_;
+};
 
 // An address that says whose it is and no more: nobody listens there.
 std::string address_of(const SimulatedPod& pod) {
@@ -214,44 +273,66 @@ bool restarts_after(std::string_view restart_policy, std::int32_t exit_code) {
 
 std::string running_patch(const SimulatedPod& pod, std::int32_t restarts, std::int32_t last_exit_code,
                           api::Time started, api::Time now) {
-  json::Array containers;
+  const std::string now_text = now.to_string();
+  PatchWriter patch(pod);
+  patch.text("phase", "Running");
+  patch.begin_array("containerStatuses");
   for (const auto& container : pod.containers) {
-    json::Object one = container_status(container, restarts, true);
-    one.set("state", json::Object{{"running", json::Object{{"startedAt", now.to_string()}}}});
-    if (restarts > 0) one.set("lastState", terminated(last_exit_code, started, now));
-    containers.emplace_back(std::move(one));
+    patch.begin_container(container, restarts, true);
+    patch.begin_object("state");
+    patch.begin_object("running");
+    patch.text("startedAt", now_text);
+    patch.end_object();
+    patch.end_object();
+    if (restarts > 0) patch.terminated("lastState", last_exit_code, started, now_text);
+    patch.end_object();
   }
-  json::Object status{{"phase", "Running"}, {"containerStatuses", std::move(containers)}};
+  patch.end_array();
   if (pod.phase != "Running") {
     const std::string address = address_of(pod);
-    status.set("podIP", address);
-    status.set("podIPs", json::Array{json::Object{{"ip", address}}});
-    status.set("startTime", (pod.start_time ? pod.start_time : now).to_string());
-    status.set("conditions", json::Array{condition("Initialized", true, "", now), condition("Ready", true, "", now),
-                                         condition("ContainersReady", true, "", now)});
+    patch.text("podIP", address);
+    patch.begin_array("podIPs");
+    patch.begin_element();
+    patch.text("ip", address);
+    patch.end_object();
+    patch.end_array();
+    patch.text("startTime", pod.start_time ? pod.start_time.to_string() : now_text);
+    patch.begin_array("conditions");
+    patch.condition("Initialized", true, "", now_text);
+    patch.condition("Ready", true, "", now_text);
+    patch.condition("ContainersReady", true, "", now_text);
+    patch.end_array();
   }
-  return patch_text(pod, std::move(status));
+  return patch.finish();
 }
 
 std::string finished_patch(const SimulatedPod& pod, std::int32_t restarts, std::int32_t exit_code, api::Time started,
                            api::Time now) {
   const bool good = exit_code == 0;
-  json::Array containers;
-  for (const auto& container : pod.containers) {
-    json::Object one = container_status(container, restarts, false);
-    one.set("state", terminated(exit_code, started, now));
-    containers.emplace_back(std::move(one));
-  }
+  const std::string now_text = now.to_string();
   const std::string_view reason = good ? "PodCompleted" : "PodFailed";
-  return patch_text(pod, json::Object{{"phase", good ? "Succeeded" : "Failed"},
-                                      {"containerStatuses", std::move(containers)},
-                                      {"conditions", json::Array{condition("Ready", false, reason, now),
-                                                                 condition("ContainersReady", false, reason, now)}}});
+  PatchWriter patch(pod);
+  patch.text("phase", good ? "Succeeded" : "Failed");
+  patch.begin_array("containerStatuses");
+  for (const auto& container : pod.containers) {
+    patch.begin_container(container, restarts, false);
+    patch.terminated("state", exit_code, started, now_text);
+    patch.end_object();
+  }
+  patch.end_array();
+  patch.begin_array("conditions");
+  patch.condition("Ready", false, reason, now_text);
+  patch.condition("ContainersReady", false, reason, now_text);
+  patch.end_array();
+  return patch.finish();
 }
 
 std::string refused_patch(const SimulatedPod& pod, std::string_view why) {
-  return patch_text(pod,
-                    json::Object{{"phase", "Failed"}, {"reason", "InvalidAnnotation"}, {"message", std::string(why)}});
+  PatchWriter patch(pod);
+  patch.text("phase", "Failed");
+  patch.text("reason", "InvalidAnnotation");
+  patch.text("message", why);
+  return patch.finish();
 }
 
 }  // namespace basalt::node

@@ -132,8 +132,8 @@ void Scheduler::carry_out(const Plan& plan) {
   Batch batch;
   add_missing_queues(batch);
   add_evictions(plan, batch);
-  add_statuses(plan, batch);
   add_binds(plan, batch);
+  add_statuses(plan, batch);  // after the binds: a group that is said to run has its pods bound
   add_pod_conditions(plan, batch);
   add_queues(plan, batch);
   add_shard_status(batch);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,7 +29,7 @@ struct PlannerOptions {
   bool reclaim = true;
   // How long a pod without a group is left to whoever makes groups for such pods.
   rt::Duration ungrouped_wait = std::chrono::milliseconds(500);
-  // Waiting shorter than this is not worth a word on the object.
+  // Why a gang waits is said at once; but that its pods are not all there yet only after this: they are being made.
   rt::Duration condition_delay = std::chrono::seconds(1);
   // Numbers in a condition are brought up to date at most so often.
   rt::Duration condition_refresh = std::chrono::seconds(30);
@@ -45,7 +46,10 @@ struct PlannerOptions {
   std::size_t placements_max = 2000;     // a cycle; more follow in the next, which begins at once
   std::size_t pod_conditions_max = 500;  // a cycle
   int eviction_attempts_max = 8;         // a cycle
-  std::size_t eviction_units_max = 512;  // considered for one gang
+  // Gangs and spare pods considered as victims of one gang; those of most value that are beyond it stay.
+  std::size_t eviction_units_max = 100'000;
+  // Pods placed in trials of one search for victims. Beyond it, what might have stayed goes, too.
+  std::int64_t eviction_trials_max = 200'000;
 };
 
 struct BindDecision {
@@ -103,12 +107,18 @@ class Planner {
   // Untangle: from gangs of which a part is placed and the rest finds no room.
   enum class RoomKind : std::uint8_t { Preempt, Reclaim, Untangle };
   struct VictimUnit;
+  struct VictimSearch;
+  struct Evictable;
 
   // 1. admit
   void admit();
   void count_reservations();
   void reserve(const Group& group);
   [[nodiscard]] PendingKind admission_problem(Group& group);
+  [[nodiscard]] bool has_capability(const Group& group, QueueId queue, const Amounts& wanted);
+  [[nodiscard]] bool fits_by_eviction(const Group& group, const Amounts& wanted);
+  [[nodiscard]] Evictable evictable_for(const Group& group, const Amounts& wanted);
+  [[nodiscard]] const std::vector<Amounts>& beyond_due();
   [[nodiscard]] bool is_queue_open(QueueId queue) const;
   // 2. place
   void place();
@@ -132,17 +142,23 @@ class Planner {
   void free_nodes();
   // 3. make room
   void make_room();
-  bool make_room_for(GroupId id, RoomKind kind);
+  bool make_room_for(GroupId id, std::initializer_list<RoomKind> kinds);
   bool make_room_by_priority(GroupId id);
   bool make_room_by_untangling(GroupId id);
   [[nodiscard]] bool is_entangled(GroupId id);
   [[nodiscard]] bool is_victim(const Group& group, GroupId other, RoomKind kind) const;
+  [[nodiscard]] bool may_be_taken(const VictimUnit& unit) const;
   void evict(const Group& group, PodId pod, RoomKind kind);
-  [[nodiscard]] std::vector<VictimUnit> find_victims(const Group& group, RoomKind kind) const;
-  [[nodiscard]] bool would_fit(GroupId id);
+  void add_units(GroupId other, RoomKind kind, std::vector<VictimUnit>& units) const;
+  [[nodiscard]] std::vector<VictimUnit> find_victims(const Group& group, std::initializer_list<RoomKind> kinds) const;
+  void lift_until_it_fits(VictimSearch& search);
+  void keep_what_can_stay(VictimSearch& search, std::size_t begin, std::size_t end);
+  [[nodiscard]] bool would_fit(VictimSearch& search);
   // 4. say
   void say();
   void say_group(GroupId id);
+  [[nodiscard]] rt::Instant speaks_at(const Group& group) const;
+  [[nodiscard]] bool awaits_first_pods(const Group& group) const;
   [[nodiscard]] GroupPhase phase_of(Group& group);
   void say_conditions(GroupId id, GroupStatus& wanted, bool& is_new);
   void say_scheduled(Group& group, GroupStatus& wanted);
@@ -193,7 +209,9 @@ class Planner {
   std::vector<Placement> held_;
   Amounts reserved_;
   Amounts reserved_waiting_;
-  std::vector<Amounts> reserved_in_;  // by queue, with the queues below
+  std::vector<Amounts> reserved_in_;                                 // by queue, with the queues below
+  std::map<std::pair<QueueId, std::int32_t>, Amounts> reserved_by_;  // by queue and priority, with room being made
+  std::vector<Amounts> beyond_due_;                                  // empty until it is first asked for
 };
 
 }  // namespace basalt::scheduler

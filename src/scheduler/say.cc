@@ -81,8 +81,8 @@ void Planner::say_conditions(GroupId id, GroupStatus& wanted, bool& is_new) {
     say_scheduled(group, wanted);
     return;
   }
-  if (now_ < group.waiting_since + options_.condition_delay) {
-    call_again(id, group.waiting_since + options_.condition_delay);
+  if (now_ < speaks_at(group)) {
+    call_again(id, speaks_at(group));
     return;
   }
   const Condition* old =
@@ -139,16 +139,40 @@ void Planner::say_pod_conditions(GroupId id) {
   }
 }
 
+rt::Instant Planner::speaks_at(const Group& group) const {
+  switch (group.reason.kind) {
+    case PendingKind::GroupMissing:
+    case PendingKind::NotEnoughPods:
+    case PendingKind::NotEnoughPodsOfTask:
+    case PendingKind::NotEnoughSubGroups:
+      return group.waiting_since + options_.condition_delay;
+    default:
+      return group.waiting_since;
+  }
+}
+
+// Let in, and nobody has made a pod for it, or none that may start.
+bool Planner::awaits_first_pods(const Group& group) const {
+  const GroupCounts& counts = group.counts;
+  return group.object && group.is_admitted && group.min_member > 0 && counts.ready_to_place() == 0 &&
+         counts.placed + counts.terminating + counts.succeeded + counts.failed == 0 &&
+         group.status.phase != GroupPhase::Completed;
+}
+
 void Planner::say_group(GroupId id) {
   Group& group = snapshot_.groups()[id];
   if (!group.is_live) return;
-  if (group.counts.waiting == 0 && group.is_admitted) clear_reason(group);
+  if (awaits_first_pods(group)) {
+    set_reason(group, group.counts.gated > 0 ? PendingKind::Gated : PendingKind::NotEnoughPods);
+  } else if (group.counts.waiting == 0 && group.is_admitted) {
+    clear_reason(group);
+  }
   if (!group.object) {
     if (!group.is_single && group.counts.waiting > 0) set_reason(group, PendingKind::GroupMissing);
     if (group.is_single && group.counts.waiting > 0 && group.reason.kind == PendingKind::None) return;
     if (group.reason.kind == PendingKind::None) return;
-    if (now_ < group.waiting_since + options_.condition_delay) {
-      call_again(id, group.waiting_since + options_.condition_delay);
+    if (now_ < speaks_at(group)) {
+      call_again(id, speaks_at(group));
       return;
     }
     if (group.reason.text.empty()) group.reason = explain(id);

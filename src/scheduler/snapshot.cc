@@ -91,7 +91,7 @@ void Snapshot::update_pod(PodId id, std::shared_ptr<const SchedulablePod> object
   const bool regroup = object->group != pod.object->group;
   const bool reshape = object->shape != pod.object->shape;
   const bool recount = state != pod.state || is_running != was_running || object->is_gated != pod.object->is_gated ||
-                       object->priority != pod.object->priority;
+                       object->priority != pod.object->priority || object->is_preemptable != pod.object->is_preemptable;
   NodeId node = pod.node;
   if (!object->node_name.empty()) {
     node = object->is_finished() ? kNone : node_named(object->node_name);
@@ -156,7 +156,7 @@ void Snapshot::join_group(PodId id, GroupId group_id) {
   pod.group_slot = static_cast<std::uint32_t>(group.pods.size());
   group.pods.push_back(id);
   count(group, pod, 1);
-  if (pod.node != kNone) charge(group_id, shape(pod.shape).requests, 1);
+  if (pod.node != kNone) charge(pod, 1);
   ++group.version;
   read_priority(group);
   mark_dirty(group_id);
@@ -167,7 +167,7 @@ void Snapshot::leave_group(PodId id) {
   Pod& pod = pods_[id];
   Group& group = groups_[pod.group];
   count(group, pod, -1);
-  if (pod.node != kNone) charge(pod.group, shape(pod.shape).requests, -1);
+  if (pod.node != kNone) charge(pod, -1);
   const PodId last = group.pods.back();
   group.pods[pod.group_slot] = last;
   pods_[last].group_slot = pod.group_slot;
@@ -199,7 +199,7 @@ void Snapshot::take_room(PodId id, NodeId node_id) {
   if (is_usable(node)) add_to(total_used_, wanted.requests);
   node.ports.insert(node.ports.end(), wanted.ports.begin(), wanted.ports.end());
   if (!wanted.far.empty()) far_pods_.insert(id);
-  if (pod.group != kNone) charge(pod.group, wanted.requests, 1);
+  if (pod.group != kNone) charge(pod, 1);
   ++placed_version_;
   log_node(node_id);
 }
@@ -221,16 +221,33 @@ void Snapshot::give_room(PodId id) {
     if (found != node.ports.end()) node.ports.erase(found);
   }
   far_pods_.erase(id);
-  if (pod.group != kNone) charge(pod.group, wanted.requests, -1);
+  if (pod.group != kNone) charge(pod, -1);
   log_node(pod.node);
   pod.node = kNone;
 }
 
-void Snapshot::charge(GroupId group_id, const SparseAmounts& amounts, std::int64_t factor) {
-  Group& group = groups_[group_id];
+void Snapshot::charge(const Pod& pod, std::int64_t factor) {
+  Group& group = groups_[pod.group];
+  const SparseAmounts& amounts = shape(pod.shape).requests;
   add_to(group.allocated, amounts, factor);
   for (QueueId queue = group.queue; queue != kNone; queue = queues_[queue].parent)
     add_to(queues_[queue].allocated, amounts, factor);
+  if (!pod.object->is_preemptable) return;
+  add_to(group.evictable, amounts, factor);
+  if (group.queue == kNone) return;
+  auto& sums = queues_[group.queue].evictable;
+  Amounts& sum = sums[group.priority];
+  add_to(sum, amounts, factor);
+  if (factor < 0 && is_zero(sum)) sums.erase(group.priority);
+}
+
+// Puts a group's part into its queue's sums, or takes it out: its queue or its priority changes.
+void Snapshot::charge_evictable(const Group& group, std::int64_t factor) {
+  if (group.queue == kNone || is_zero(group.evictable)) return;
+  auto& sums = queues_[group.queue].evictable;
+  Amounts& sum = sums[group.priority];
+  add_to(sum, group.evictable, factor);
+  if (is_zero(sum)) sums.erase(group.priority);
 }
 
 void Snapshot::assume(PodId id, NodeId node) {

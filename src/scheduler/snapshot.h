@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -112,6 +113,7 @@ struct Group {
   std::vector<PodId> pods;
   GroupCounts counts;
   Amounts allocated;
+  Amounts evictable;          // of it, what is held by pods that may be preempted
   std::uint64_t version = 0;  // counts its own changes
 
   // The status as last seen or last written by us, whichever is newer.
@@ -129,6 +131,7 @@ struct Group {
   std::uint64_t failed_placed = 0;
   std::uint64_t evict_freed = 0;  // the same for looking for victims
   std::uint64_t evict_version = 0;
+  rt::Instant evict_again{};            // a long search for victims that was in vain is not repeated before this
   bool is_nominated = false;            // room is being made for it
   rt::Instant starve_again{};           // keeping nodes does not help it until then
   rt::Instant untangle_at{};            // when to look again for half-placed gangs that could give way
@@ -162,6 +165,8 @@ struct Queue {
   Amounts deserved;    // -1 where nothing is said
   Amounts guarantee;
   Amounts allocated;  // with the queues below
+  // What pods of its own groups that may be preempted hold, by the groups' priority. Without the queues below.
+  std::map<std::int32_t, Amounts> evictable;
   struct Waiting {
     std::int32_t priority;
     std::int64_t created;
@@ -266,7 +271,8 @@ class Snapshot {
   void set_state(PodId id, PodState state);
   void take_room(PodId id, NodeId node);
   void give_room(PodId id);
-  void charge(GroupId group, const SparseAmounts& amounts, std::int64_t factor);
+  void charge(const Pod& pod, std::int64_t factor);
+  void charge_evictable(const Group& group, std::int64_t factor);
   void log_node(NodeId id);
   [[nodiscard]] bool is_usable(const Node& node) const;
   void count_node(const Node& node, std::int64_t factor);

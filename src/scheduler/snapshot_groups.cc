@@ -172,21 +172,22 @@ void Snapshot::read_group_spec(Group& group) {
 }
 
 void Snapshot::read_priority(Group& group) {
-  if (group.object && !group.object->spec.priority_class_name.empty()) {
-    const auto found = priority_classes_.find(group.object->spec.priority_class_name);
-    if (found != priority_classes_.end()) {
-      group.priority = found->second->value;
-      group.never_preempts = found->second->preemption_policy.value_or("") == "Never";
-      return;
-    }
-  }
-  std::int32_t highest = INT32_MIN;
-  for (const PodId pod : group.pods) {
-    highest = std::max(highest, pods_[pod].object->priority);
+  std::int32_t priority = 0;
+  const auto found =
+      group.object ? priority_classes_.find(group.object->spec.priority_class_name) : priority_classes_.end();
+  if (found != priority_classes_.end()) {
+    priority = found->second->value;
+    group.never_preempts = found->second->preemption_policy.value_or("") == "Never";
+  } else if (!group.pods.empty()) {
+    priority = INT32_MIN;
     // Pods of a gang are alike; the first few tell.
-    if (&pod - group.pods.data() >= 8) break;
+    for (std::size_t i = 0; i < std::min<std::size_t>(group.pods.size(), 9); ++i)
+      priority = std::max(priority, pods_[group.pods[i]].object->priority);
   }
-  group.priority = group.pods.empty() ? 0 : highest;
+  if (priority == group.priority) return;
+  charge_evictable(group, -1);
+  group.priority = priority;
+  charge_evictable(group, 1);
 }
 
 void Snapshot::set_priority_class(const std::string& name,
@@ -245,7 +246,9 @@ void Snapshot::move_to_queue(GroupId id, QueueId queue) {
     group.is_waiting = false;
   }
   for (QueueId q = group.queue; q != kNone; q = queues_[q].parent) add_to(queues_[q].allocated, group.allocated, -1);
+  charge_evictable(group, -1);
   group.queue = queue;
+  charge_evictable(group, 1);
   for (QueueId q = queue; q != kNone; q = queues_[q].parent) add_to(queues_[q].allocated, group.allocated);
   note_freed();
 }

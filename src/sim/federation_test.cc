@@ -229,6 +229,17 @@ TEST(Federation, WhatAMemberRefusesIsToldOnTheHyperJob) {
   });
 }
 
+TEST(Federation, AClusterOfWhichNothingIsKnownHarmsNobody) {
+  with_world(1, [](World& world) {
+    world.bench.cluster.apply(
+        "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: new}\nspec: {syncMode: Push}\n");
+    world.bench.cluster.apply(Bench::yaml("h", {"a:2"}));
+    ASSERT_TRUE(world.bench.wait_condition("Completed"));
+    EXPECT_EQ(world.where("h-a-0"), Names{"c1"});
+    EXPECT_EQ(world.where("h-a-1"), Names{"c1"});
+  });
+}
+
 TEST(Federation, DependenciesAndNamespacesTravel) {
   with_world(1, [](World& world) {
     world.bench.cluster.apply(

@@ -21,7 +21,7 @@ namespace resources = sim::resources;
 class MemberWorld {
  public:
   MemberWorld(rt::Runtime& runtime, const Logger& log, const sim::PlayedKubelet::FateOf& fate)
-      : cluster(runtime),
+      : cluster(runtime, {.crds = {"jobs", "podgroups", "queues", "commands"}}),
         link(runtime, cluster.client()),
         events_(runtime, cluster.client(), log, {.component = "vc-controller-manager"}),
         informers_(runtime, cluster.client(), log, &metrics_),
@@ -84,8 +84,9 @@ class World {
   }
   void start_federation() {
     std::map<std::string, kube::Client*> clients;
-    for (const auto& [name, member] : members) clients.emplace(name, &member->link);
-    federation_ = std::make_unique<Federation>(runtime_, bench.cluster.client(), clients, Logger(), options_);
+    for (const auto& [name, member] : members) clients.emplace(name, wrapped(name, member->link));
+    federation_ =
+        std::make_unique<Federation>(runtime_, *wrapped("", bench.cluster.client()), clients, Logger(), options_);
     federation_->start();
   }
   void stop_federation() {
@@ -122,12 +123,17 @@ class World {
   // Set before pods run.
   sim::PodFate fate_of_all;
   std::string failing;  // pods of jobs with this in their name fail
+  // What the federation gets instead of its client to a member, or to the host (""). Set before start_federation().
+  std::function<kube::Client*(const std::string& member, kube::Client&)> wrap;
 
  private:
   sim::PodFate fate(const api::core::PodProjection& pod) const {
     sim::PodFate result = fate_of_all;
     if (!failing.empty() && pod.metadata.name.str().find(failing) != std::string::npos) result.exit_code = 7;
     return result;
+  }
+  kube::Client* wrapped(const std::string& name, kube::Client& client) const {
+    return wrap ? wrap(name, client) : &client;
   }
   rt::Runtime& runtime_;
   const FederationOptions options_;

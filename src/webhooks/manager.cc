@@ -85,6 +85,7 @@ class Manager {
     rules.queue_depth_max = options.max_queue_depth;
     rules.root_queue_is_protected = options.enable_root_queue_protection;
     rules.queue_with_pods_is_kept = options.enable_queue_allocated_pods_check;
+    rules.binding_patch = options.binding_patch;
     rules.scheduling_gates_queue_admission = options.scheduling_gates_queue_admission;
     return rules;
   }

@@ -38,6 +38,8 @@ constexpr Hook kHooks[] = {
      "validatedatasource.volcano.sh", validate_data_source},
     {"/datasourceclaims/validate", false, kData, "v1alpha1", "datasourceclaims", kCreate | kUpdate,
      "validatedatasourceclaim.volcano.sh", validate_data_source_claim},
+    {"/resourcebindings/mutate", true, "work.karmada.io", "v1alpha2", "resourcebindings", kCreate | kUpdate,
+     "mutateresourcebinding.volcano.sh", mutate_binding},
 };
 
 }  // namespace

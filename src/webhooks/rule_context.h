@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,10 @@ struct RuleOptions {
   std::size_t flows_max = 2'000;    // of one job flow, and replicated jobs of a hyper job
   std::size_t edges_max = 50'000;   // dependencies of one object in all
   std::size_t members_max = 5'000;  // of one hyper node
+  // What claims on data add to a write of a ResourceBinding: a merge patch, or nothing. `before` is null for a new one.
+  // An error means "not now". Whoever watches the claims sets it; without it bindings pass as they are. Thread-safe.
+  std::function<Result<std::optional<json::Value>>(const json::Value& binding, const json::Value* before)>
+      binding_patch = {};
 };
 
 // A question about a pod template that only the API server can answer. May wait; called after all rules held.

@@ -83,6 +83,7 @@ struct WebhookServer::State {
   };
 
   void handle(const net::ServerRequest& request, net::Responder& responder) {
+    if (responder.is_closed()) return;  // the caller has given up: what it asked is nobody's question any more
     const rt::Instant start = runtime.now();
     HttpAnswer answer =
         answer_http(options.hooks, context,

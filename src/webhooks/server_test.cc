@@ -23,6 +23,7 @@ using net::testing::TemporaryFolder;
 using net::testing::TestCertificates;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using namespace testing;
 using namespace std::chrono_literals;
 
@@ -52,6 +53,10 @@ class HoldingProbe final : public TemplateProbe {
     const rt::MutexLock lock(mutex_);
     while (held_ < count && changed_.wait_until(mutex_, deadline)) continue;
     EXPECT_GE(held_, count);
+  }
+  int held() {
+    const rt::MutexLock lock(mutex_);
+    return held_;
   }
   void release() {
     const rt::MutexLock lock(mutex_);
@@ -320,6 +325,40 @@ TEST_F(ServerTest, OverloadIsShedAtOnce) {
   EXPECT_GE(std::count(statuses.begin(), statuses.end(), 429), 1);
   EXPECT_GE(std::count(statuses.begin(), statuses.end(), 200), 1);
   EXPECT_EQ(0, std::count(statuses.begin(), statuses.end(), -1));
+}
+
+TEST_F(ServerTest, NobodyWorksForACallerThatLeft) {
+  HoldingProbe probe(*runtime_);
+  context_.template_probes = {&probe};
+  options_.tls = std::nullopt;
+  options_.handler_threads = 1;
+  options_.waiting_max = 1;
+  start();
+  const std::string request =
+      "POST /jobs/validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " +
+      std::to_string(good_.size()) + "\r\n\r\n" + good_;
+  RawConnection patient = RawConnection::connect(server_->port());
+  RawConnection leaving = RawConnection::connect(server_->port());
+  RawConnection other = RawConnection::connect(server_->port());
+  for (RawConnection* connection :
+       {&leaving, &other}) {  // both are known to the event loop, which then keeps the order
+    ASSERT_TRUE(connection->send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"));
+    ASSERT_THAT(connection->read_response(), StartsWith("HTTP/1.1 200 "));
+  }
+  ASSERT_TRUE(patient.send(request));
+  probe.wait_for(1);
+  ASSERT_TRUE(leaving.send(request));
+  const auto is_refused = [&] {
+    EXPECT_TRUE(other.send(request));
+    return other.read_response().starts_with("HTTP/1.1 429 ");
+  };
+  ASSERT_TRUE(is_refused());  // so the other one waits
+  leaving.reset();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(is_refused());  // so the loop has seen that it left
+  probe.release();
+  EXPECT_THAT(patient.read_response(), StartsWith("HTTP/1.1 200 "));
+  expect_served();
+  EXPECT_EQ(2, probe.held());
 }
 
 TEST_F(ServerTest, B14RunningReviewsEndBeforeTheServer) {

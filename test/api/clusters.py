@@ -30,11 +30,12 @@ class Basalt:
         self.folder = folder
         self.flags = flags
         self.process = None
-        self.kubeconfig = os.path.join(folder, "kubeconfig")
+        self.data = os.path.join(folder, "cluster")  # the log lies beside it: `up` wants a folder of its own
+        self.kubeconfig = os.path.join(self.data, "kubeconfig")
 
     def start(self, timeout=20):
         self.log = open(os.path.join(self.folder, "up.log"), "ab")
-        self.process = subprocess.Popen([binary(), "up", "--api-only", "--data-dir", self.folder, *self.flags],
+        self.process = subprocess.Popen([binary(), "up", "--api-only", "--data-dir", self.data, *self.flags],
                                         stdout=subprocess.PIPE, stderr=self.log)
         deadline = time.monotonic() + timeout
         os.set_blocking(self.process.stdout.fileno(), True)

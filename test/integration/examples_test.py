@@ -23,7 +23,7 @@ EXPECTED = {
     "priorities": (0, ["patient-1 Completed", "urgent Completed"]),
 }
 # Run elsewhere: they need more than one cluster.
-ELSEWHERE = {"hyperjob", "hyper-job"}
+ELSEWHERE = {"hyperjob", "hyper-job", "data-follow", "data-moved"}
 
 
 class ExamplesTest(unittest.TestCase):

@@ -21,19 +21,21 @@ ALLOWED = {
     "rt": ["base"],
     "net": ["base", "rt"],
     "api": ["base", "json"],
+    "cel": ["base", "json", "api"],
     "kube": ["base", "json", "yaml", "rt", "net", "api"],
     "crds": ["base", "json", "yaml", "rt", "kube"],
-    "apiserver": ["base", "json", "yaml", "rt", "net", "api", "kube"],
+    "apiserver": ["base", "json", "yaml", "rt", "net", "api", "cel", "kube"],
     "federation": ["base", "json", "rt", "api", "kube"],
     "node": ["base", "json", "rt", "api", "kube"],
     "scheduler": ["base", "json", "rt", "api", "kube"],
     "webhooks": ["base", "json", "yaml", "rt", "net", "api", "kube"],
     "admission": ["base", "json", "yaml", "rt", "net", "api", "kube", "crds", "apiserver", "webhooks"],
     "controllers": ["base", "json", "yaml", "rt", "net", "api", "kube"],
+    "workloads": ["base", "json", "rt", "api", "kube", "controllers"],
     "sim": ["base", "json", "yaml", "rt", "net", "api", "kube", "crds", "apiserver", "federation", "node", "scheduler",
             "webhooks", "admission", "controllers"],
     "cli": ["base", "json", "yaml", "rt", "net", "api", "kube", "crds", "apiserver", "federation", "node", "scheduler",
-            "webhooks", "admission", "controllers"],
+            "webhooks", "admission", "controllers", "workloads"],
 }
 # Tests of any layer may run on the simulated cluster and write their objects as YAML.
 TEST_MAY_INCLUDE = ("sim", "yaml", "crds")

@@ -54,6 +54,17 @@ void FieldSet::add(const FieldSet& other) {
   for (const auto& [element, child] : other.children) children[element].add(child);
 }
 
+void FieldSet::add(FieldSet&& other) {
+  is_member = is_member || other.is_member;
+  if (children.empty()) {
+    children = std::move(other.children);
+    return;
+  }
+  // Takes over whole branches that are not here, without a copy.
+  children.merge(other.children);
+  for (auto& [element, child] : other.children) children[element].add(std::move(child));
+}
+
 void FieldSet::subtract(const FieldSet& other) {
   if (other.is_member) is_member = false;
   for (const auto& [element, child] : other.children) {
@@ -81,10 +92,12 @@ std::vector<std::string> FieldSet::paths() const {
 }
 
 json::Value FieldSet::encode() const {
-  json::Object fields;
-  if (is_member && !children.empty()) fields.set(".", json::Object());
-  for (const auto& [element, child] : children) fields.set(element, child.encode());
-  return fields;
+  // In order as they come: "." stands before everything that begins with a letter.
+  std::vector<json::Member> fields;
+  fields.reserve(children.size() + 1);
+  if (is_member && !children.empty()) fields.push_back({".", json::Object()});
+  for (const auto& [element, child] : children) fields.push_back({element, child.encode()});
+  return json::Object::of_sorted(std::move(fields));
 }
 
 Result<FieldSet> FieldSet::decode(const json::Value& fields) {

@@ -20,6 +20,7 @@ struct FieldSet {
   [[nodiscard]] const FieldSet* find(std::string_view element) const;
 
   void add(const FieldSet& other);
+  void add(FieldSet&& other);
   void subtract(const FieldSet& other);  // removes the paths that are in both
   [[nodiscard]] FieldSet intersection(const FieldSet& other) const;
   // The paths as people read them: `.spec.containers[name="a"].image`.

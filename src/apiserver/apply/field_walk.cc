@@ -1,6 +1,7 @@
 #include "apiserver/apply/field_walk.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <utility>
@@ -11,7 +12,44 @@
 namespace basalt::apiserver {
 namespace {
 
-std::string field_element(std::string_view name) { return "f:" + std::string(name); }
+// Nobody owns what the server writes or what names the object.
+constexpr std::array<std::string_view, 12> kUnownedMetadata = {"name",
+                                                               "namespace",
+                                                               "creationTimestamp",
+                                                               "selfLink",
+                                                               "uid",
+                                                               "clusterName",
+                                                               "generation",
+                                                               "managedFields",
+                                                               "resourceVersion",
+                                                               "generateName",
+                                                               "deletionTimestamp",
+                                                               "deletionGracePeriodSeconds"};
+
+bool is_unowned_metadata(std::string_view name) {
+  return std::ranges::find(kUnownedMetadata, name) != kUnownedMetadata.end();
+}
+
+// Whether the member of the object where the shape stands has an owner.
+bool is_owned(const json::Member& member, const MergeShape& shape) {
+  const auto& path = shape.path();
+  if (path.size() == 1) return path.front() != "metadata" || !is_unowned_metadata(member.key);
+  if (!path.empty()) return true;
+  if (member.key == "apiVersion" || member.key == "kind") return false;
+  if (member.key != "metadata" || !member.value.is_object()) return true;
+  return !std::ranges::all_of(member.value.as_object(), [](const auto& one) { return is_unowned_metadata(one.key); });
+}
+
+const json::Value* find_owned(const json::Object& object, std::string_view key, const MergeShape& shape) {
+  const auto found = std::ranges::find(object, key, &json::Member::key);
+  return found == object.end() || !is_owned(*found, shape) ? nullptr : &found->value;
+}
+
+std::string field_element(std::string_view name) {
+  std::string element;
+  element.reserve(name.size() + 2);
+  return element.append("f:").append(name);
+}
 
 bool is_empty_container(const json::Value& value) {
   return value.is_null() || (value.is_object() && value.as_object().empty()) ||
@@ -24,19 +62,25 @@ bool has_parts(const json::Value& value, const MergeShape& shape) {
   return value.is_array() && !value.as_array().empty() && shape.list() != ListMerge::Atomic;
 }
 
-Done collect(const json::Value& value, MergeShape& shape, const std::string& path, FieldSet& set) {
+// The path is as before when this returns Ok.
+Done collect(const json::Value& value, MergeShape& shape, std::string& path, FieldSet& set) {
   if (!has_parts(value, shape)) {
     set.is_member = true;
     return Ok{};
   }
   if (value.is_object()) {
     const bool is_free = shape.is_free_map();
+    const std::size_t path_size = path.size();
     for (const json::Member& member : value.as_object()) {
-      FieldSet& child = set.children[field_element(member.key)];
+      if (!is_owned(member, shape)) continue;
+      // Members are in order, so each goes to the end.
+      FieldSet& child = set.children.try_emplace(set.children.end(), field_element(member.key))->second;
       shape.enter_field(member.key);
-      const Done done = collect(member.value, shape, path + "." + member.key, child);
+      path.append(1, '.').append(member.key);
+      const Done done = collect(member.value, shape, path, child);
       shape.leave_field();
       if (!done.ok()) return done;
+      path.resize(path_size);
       if (is_free) child.is_member = true;
     }
     return Ok{};
@@ -56,7 +100,8 @@ Done collect(const json::Value& value, MergeShape& shape, const std::string& pat
 // The fields of a value whose items may be malformed: then it is one field.
 void collect_leniently(const json::Value& value, MergeShape& shape, FieldSet& set) {
   FieldSet found;
-  if (collect(value, shape, "", found).ok()) {
+  std::string path;
+  if (collect(value, shape, path, found).ok()) {
     set = std::move(found);
   } else {
     set = FieldSet{true, {}};
@@ -74,7 +119,7 @@ void compare_part(const json::Value* old, const json::Value* now, MergeShape& sh
 }
 
 void put(FieldSet& parent, const std::string& element, FieldSet child) {
-  if (!child.empty()) parent.children[element].add(child);
+  if (!child.empty()) parent.children[element].add(std::move(child));
 }
 
 void put(FieldChanges& parent, const std::string& element, FieldChanges child) {
@@ -91,9 +136,12 @@ void compare_objects(const json::Object& old, const json::Object& now, MergeShap
     shape.leave_field();
     put(changes, field_element(key), std::move(child));
   };
-  for (const json::Member& member : old) visit(member.key, &member.value, now.find(member.key));
+  for (const json::Member& member : old) {
+    if (is_owned(member, shape)) visit(member.key, &member.value, find_owned(now, member.key, shape));
+  }
   for (const json::Member& member : now) {
-    if (old.find(member.key) == nullptr) visit(member.key, nullptr, &member.value);
+    if (is_owned(member, shape) && find_owned(old, member.key, shape) == nullptr)
+      visit(member.key, nullptr, &member.value);
   }
 }
 
@@ -181,7 +229,9 @@ void remove_parts(json::Value& value, const FieldSet& dropped, const FieldSet* o
 
 Result<FieldSet> fields_of(const json::Value& object, MergeShape& shape) {
   FieldSet set;
-  BASALT_TRY_DONE(collect(object, shape, "", set));
+  std::string path;
+  BASALT_TRY_DONE(collect(object, shape, path, set));
+  if (set.children.empty()) set.is_member = true;  // as any object without parts
   return set;
 }
 

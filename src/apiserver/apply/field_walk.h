@@ -9,6 +9,9 @@
 
 namespace basalt::apiserver {
 
+// Neither of the first two looks at what nobody owns: apiVersion, kind, and the metadata that the server writes or that
+// names the object.
+
 // Every field that the object sets. Invalid if an item of a list with keys lacks one, or comes twice; the message names
 // the path.
 [[nodiscard]] Result<FieldSet> fields_of(const json::Value& object, MergeShape& shape);

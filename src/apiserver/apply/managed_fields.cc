@@ -1,7 +1,6 @@
 #include "apiserver/apply/managed_fields.h"
 
 #include <algorithm>
-#include <array>
 #include <tuple>
 #include <utility>
 
@@ -15,37 +14,6 @@ namespace {
 constexpr std::size_t kUpdateManagersMax = 10;
 constexpr std::string_view kBeforeFirstApply = "before-first-apply";
 constexpr std::string_view kAncientChanges = "ancient-changes";
-
-// Nobody owns what the server writes or what names the object.
-constexpr std::array<std::string_view, 12> kUnownedMetadata = {"name",
-                                                               "namespace",
-                                                               "creationTimestamp",
-                                                               "selfLink",
-                                                               "uid",
-                                                               "clusterName",
-                                                               "generation",
-                                                               "managedFields",
-                                                               "resourceVersion",
-                                                               "generateName",
-                                                               "deletionTimestamp",
-                                                               "deletionGracePeriodSeconds"};
-
-json::Value without_unowned(const json::Value& object) {
-  json::Value copy = object;
-  json::Object& members = copy.as_object();
-  members.erase("apiVersion");
-  members.erase("kind");
-  json::Value* metadata = members.find("metadata");
-  if (metadata == nullptr || !metadata->is_object()) return copy;
-  for (const std::string_view key : kUnownedMetadata) metadata->as_object().erase(key);
-  if (metadata->as_object().empty()) members.erase("metadata");
-  return copy;
-}
-
-void replace(FieldSet& fields, const FieldSet& gone, const FieldSet& come) {
-  fields.subtract(gone);
-  fields.add(come);
-}
 
 }  // namespace
 
@@ -120,7 +88,7 @@ void ManagedFields::merge_oldest() {
 
 void ManagedFields::claim_all(const json::Value& object, const ResourceType& type, std::string_view now) {
   MergeShape shape(type);
-  auto fields = fields_of(without_unowned(object), shape);
+  auto fields = fields_of(object, shape);
   if (!fields.ok()) return;
   managers_[FieldManager{std::string(kBeforeFirstApply), false, type.api_version(), ""}] =
       Owned{std::move(*fields), std::string(now)};
@@ -130,20 +98,22 @@ void ManagedFields::claim_all(const json::Value& object, const ResourceType& typ
 void ManagedFields::record_write(const json::Value& old, const json::Value& now_object, const ResourceType& type,
                                  const FieldManager& manager, std::string_view now) {
   MergeShape shape(type);
-  FieldChanges changes = changes_between(without_unowned(old), without_unowned(now_object), shape);
+  FieldChanges changes = changes_between(old, now_object, shape);
   if (changes.empty()) return;
   FieldSet taken = std::move(changes.added);
-  taken.add(changes.modified);
+  taken.add(std::move(changes.modified));
   for (auto& [other, owned] : managers_) {
     if (other == manager) continue;
     owned.fields.subtract(taken);
     owned.fields.subtract(changes.removed);
   }
   Owned& mine = managers_[manager];
-  const FieldSet before = mine.fields;
-  replace(mine.fields, changes.removed, taken);
-  mine.fields.is_member = false;
-  if (mine.fields != before || mine.time.empty()) mine.time = now;
+  FieldSet fields = mine.fields;
+  fields.subtract(changes.removed);
+  fields.add(std::move(taken));
+  fields.is_member = false;
+  if (fields != mine.fields || mine.time.empty()) mine.time = now;
+  mine.fields = std::move(fields);
   drop_empty();
   merge_oldest();
 }
@@ -152,7 +122,7 @@ Result<ManagedFields::Applied> ManagedFields::apply(const json::Value& live, con
                                                     const ResourceType& type, const FieldManager& manager, bool force,
                                                     std::string_view now) {
   MergeShape shape(type);
-  BASALT_TRY(FieldSet wanted, fields_of(without_unowned(configuration), shape));
+  BASALT_TRY(FieldSet wanted, fields_of(configuration, shape));
   wanted.is_member = false;
   json::Value merged = merge_configuration(live, configuration, shape);
 
@@ -164,9 +134,9 @@ Result<ManagedFields::Applied> ManagedFields::apply(const json::Value& live, con
   }
   remove_unowned(merged, last, owned, shape);
 
-  FieldChanges changes = changes_between(without_unowned(live), without_unowned(merged), shape);
+  FieldChanges changes = changes_between(live, merged, shape);
   FieldSet taken = std::move(changes.added);
-  taken.add(changes.modified);
+  taken.add(std::move(changes.modified));
   Applied applied;
   for (const auto& [other, theirs] : managers_) {
     if (other == manager) continue;

@@ -32,6 +32,9 @@ class MergeShape {
   // Whether the members of the object here are of the user's choosing.
   [[nodiscard]] bool is_free_map() const;
 
+  // The names of the fields that lead here.
+  [[nodiscard]] const std::vector<std::string_view>& path() const { return path_; }
+
   void enter_field(std::string_view name);
   void leave_field();
   void enter_item();

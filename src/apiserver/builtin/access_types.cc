@@ -5,6 +5,7 @@
 #include "api/names.h"
 #include "apiserver/builtin/fields.h"
 #include "apiserver/builtin/kind_rules.h"
+#include "apiserver/policy/policy_table.h"
 #include "apiserver/registry/metadata.h"
 #include "base/strings.h"
 
@@ -235,6 +236,7 @@ void check_webhook(const json::Value& webhook, const FieldPath& path, Causes& ca
       check_label_selector(*value, path.child(selector), causes);
   }
   check_client_config(webhook, path, causes);
+  check_match_conditions(webhook, path.text("matchConditions"), AdmissionNames::Webhook, causes);
 }
 
 void check_webhook_rules(const json::Value& webhook, const FieldPath& path, Causes& causes) {
@@ -285,11 +287,25 @@ TypeList admission_types() {
     type.columns = {name_column(), column("Webhooks", "integer", "How many webhooks it names."), age_column()};
     types.push_back(std::make_shared<const ResourceType>(std::move(type)));
   }
-  for (const auto& [plural, kind] :
-       {std::pair("validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
-        std::pair("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding")}) {
-    types.push_back(std::make_shared<const ResourceType>(basic_type(group, "v1", plural, kind, false)));
-  }
+  KindRules policies;
+  policies.has_status = true;
+  policies.has_generation = true;
+  policies.defaults = default_policy;
+  policies.validate = validate_policy;
+  ResourceType policy = basic_type(group, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", false);
+  policy.has_status = true;
+  policy.has_generation = true;
+  policy.strategy = make_strategy(std::move(policies));
+  types.push_back(std::make_shared<const ResourceType>(std::move(policy)));
+  KindRules bindings;
+  bindings.has_generation = true;
+  bindings.defaults = default_policy_binding;
+  bindings.validate = validate_policy_binding;
+  ResourceType binding =
+      basic_type(group, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", false);
+  binding.has_generation = true;
+  binding.strategy = make_strategy(std::move(bindings));
+  types.push_back(std::make_shared<const ResourceType>(std::move(binding)));
   return types;
 }
 

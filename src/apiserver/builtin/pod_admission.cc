@@ -46,7 +46,6 @@ class DefaultClass {
   explicit DefaultClass(Store& store) : store_(store), resource_(store.resource(kPriorityClasses)) {}
 
   std::optional<PriorityClass> get() {
-    if (store_.count(resource_, "") == 0) return std::nullopt;
     ListQuery query;
     query.resource = resource_;
     const auto listing = store_.list(query);

@@ -1,5 +1,6 @@
 #include "apiserver/crd/crd_strategy.h"
 
+#include "apiserver/crd/schema_rules.h"
 #include "apiserver/registry/metadata.h"
 
 namespace basalt::apiserver {
@@ -31,10 +32,12 @@ void CrdStrategy::apply_defaults(json::Value& object) const { default_object(*sc
 
 void CrdStrategy::validate_create(const json::Value& object, Causes& causes) const {
   validate_object(*schema_, object, "", causes);
+  if (causes.empty()) validate_rules(*schema_, object, nullptr, causes);
 }
 
-void CrdStrategy::validate_update(const json::Value& object, const json::Value&, WritePart, Causes& causes) const {
+void CrdStrategy::validate_update(const json::Value& object, const json::Value& old, WritePart, Causes& causes) const {
   validate_object(*schema_, object, "", causes);
+  if (causes.empty()) validate_rules(*schema_, object, &old, causes);
 }
 
 bool CrdStrategy::raises_generation(const json::Value& object, const json::Value& old) const {

@@ -16,7 +16,13 @@ namespace re2 {
 class RE2;
 }
 
+namespace basalt::cel {
+class Shape;
+}
+
 namespace basalt::apiserver {
+
+struct SchemaRules;  // schema_rules.h
 
 // A structural OpenAPI v3 schema of a CRD, compiled once: what can be pruned, defaulted and validated without looking
 // at the schema's JSON again. Immutable; used from many threads at once.
@@ -62,6 +68,11 @@ struct Schema {
   std::vector<std::unique_ptr<Schema>> any_of;
   std::vector<std::unique_ptr<Schema>> one_of;
   std::unique_ptr<Schema> negated;
+
+  // x-kubernetes-validations: of this schema, and whether there are some here or below.
+  std::shared_ptr<const SchemaRules> rules;
+  bool has_rules = false;
+  std::shared_ptr<const cel::Shape> shape;
 
   [[nodiscard]] const Schema* property(std::string_view name) const;
 };

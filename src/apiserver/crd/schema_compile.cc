@@ -4,6 +4,7 @@
 #include <re2/re2.h>
 
 #include "apiserver/crd/schema.h"
+#include "apiserver/crd/schema_rules.h"
 #include "apiserver/registry/errors.h"
 
 namespace basalt::apiserver {
@@ -32,6 +33,8 @@ class Compiler {
     read_values(source, path, *schema);
     read_list_rules(source, path, *schema);
     read_children(source, path, depth, structural, *schema);
+    schema->shape = shape_of(*schema);
+    if (structural) compile_rules(source, path, *schema, causes_);
     return schema;
   }
 

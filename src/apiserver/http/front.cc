@@ -10,6 +10,7 @@
 #include "apiserver/http/request_parser.h"
 #include "apiserver/http/table.h"
 #include "apiserver/registry/errors.h"
+#include "apiserver/registry/later_calls.h"
 #include "apiserver/registry/server_impl.h"
 #include "base/strings.h"
 #include "json/writer.h"
@@ -39,6 +40,7 @@ class FrontImpl final : public Front {
         log_(std::move(log)),
         server_(server),
         options_(std::move(options)),
+        later_(dynamic_cast<LaterCalls*>(&server)),
         authenticator_(options_.tokens, server),
         pump_(runtime, log_, options_.watches) {}
 
@@ -92,12 +94,16 @@ class FrontImpl final : public Front {
     }
     if (request.method == "GET" && is_watch(*query)) return watch(request, *path, *query, context, responder);
     if (request.method == "GET" && path->name.empty()) return list(request, *path, *query, context, *responder);
-    call(request, *path, *query, context, *responder);
+    call(request, *path, *query, context, responder);
   }
 
   // What anybody may ask: health and version.
   bool answer_open_path(const net::ServerRequest& request, net::Responder& responder) {
     const std::string_view path = request.path;
+    if (const auto problem = path == "/readyz" && options_.problem ? options_.problem() : std::nullopt) {
+      fail(responder, Error::make(Reason::InternalError, *problem));
+      return true;
+    }
     if (path == "/healthz" || path == "/livez" || path == "/readyz") {
       responder.respond(200, {{"Content-Type", "text/plain; charset=utf-8"}}, std::string("ok"));
       return true;
@@ -150,19 +156,28 @@ class FrontImpl final : public Front {
   }
 
   void call(const net::ServerRequest& http, const ApiPath& path, const net::Query& query, const RequestContext& context,
-            net::Responder& responder) {
+            const ResponderRef& responder) {
     const auto type = server_.types()->find(path.group, path.version, path.plural);
-    if (!type) return fail(responder, no_such_resource());
+    if (!type) return fail(*responder, no_such_resource());
     auto request = parse_call(http, path, query);
-    if (!request.ok()) return fail(responder, request.error());
-    auto response = server_.call(*request, context);
-    if (!response.ok()) return fail(responder, response.error());
-    const std::string_view accept = net::find_header(http.headers, "accept");
-    if (request->verb == kube::Verb::Get && request->subresource.empty() && wants_table(accept)) {
-      auto table = make_table(*type, std::span(&response->body, 1), table_options(query));
-      if (!table.ok()) return fail(responder, table.error());
-      return responder.respond(200, json_headers(), std::move(*table));
+    if (!request.ok()) return fail(*responder, request.error());
+    if (later_ != nullptr && request->verb != kube::Verb::Get) {
+      // This thread goes on with the next request while the disk has this one.
+      later_->call_later(*request, context, [responder](const auto& response) { answer(*responder, response); });
+      return;
     }
+    auto response = server_.call(*request, context);
+    const std::string_view accept = net::find_header(http.headers, "accept");
+    if (response.ok() && request->verb == kube::Verb::Get && request->subresource.empty() && wants_table(accept)) {
+      auto table = make_table(*type, std::span(&response->body, 1), table_options(query));
+      if (!table.ok()) return fail(*responder, table.error());
+      return responder->respond(200, json_headers(), std::move(*table));
+    }
+    answer(*responder, response);
+  }
+
+  static void answer(net::Responder& responder, const Result<kube::Response>& response) {
+    if (!response.ok()) return fail(responder, response.error());
     responder.respond(response->code, json_headers(response->warnings), response->body);
   }
 
@@ -274,6 +289,7 @@ class FrontImpl final : public Front {
   Logger log_;
   ApiServer& server_;
   FrontOptions options_;
+  LaterCalls* const later_;  // of the server; null if it has none
   Authenticator authenticator_;
   WatchPump pump_;
   std::unique_ptr<net::HttpServer> http_;

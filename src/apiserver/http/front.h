@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apiserver/http/api_path.h"
@@ -26,6 +27,8 @@ struct FrontOptions {
   std::string version = "v1.36.0";         // of the Kubernetes API that is served, as /version says
   WatchPump::Options watches;
   ConnectHandler connect;
+  // Why the server cannot do its work now (its disk is full), for /readyz; nothing while it can. May be empty.
+  std::function<std::optional<std::string>()> problem;
 };
 
 // The API server over HTTPS. Owned by whoever starts the server; stop() before the ApiServer's stop().

@@ -1,5 +1,7 @@
 #include "apiserver/registry/object_text.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "json/writer.h"
 
@@ -7,6 +9,14 @@ namespace basalt::apiserver {
 namespace {
 
 constexpr std::string_view kVersionKey = "resourceVersion";
+// Larger buffers are not kept for the next object.
+constexpr std::size_t kKeptBytesMax = 64u << 10;
+
+// The buffer of the last object that this thread wrote: grown already, so that writing allocates nothing.
+std::string& spare_buffer() {
+  thread_local std::string buffer;
+  return buffer;
+}
 
 // Writes metadata and returns where in `text` the digits of the resource version go.
 std::size_t write_metadata(json::Writer& writer, const json::Object& metadata, std::string& text) {
@@ -30,8 +40,8 @@ std::size_t write_metadata(json::Writer& writer, const json::Object& metadata, s
 
 }  // namespace
 
-SplitText::SplitText(const json::Value& object) {
-  text_.reserve(1024);
+SplitText::SplitText(const json::Value& object) : text_(std::exchange(spare_buffer(), {})) {
+  text_.clear();
   json::Writer writer(text_);
   writer.begin_object();
   // What the object is stands first, so that it can be changed or left out without looking at the rest.
@@ -52,6 +62,10 @@ SplitText::SplitText(const json::Value& object) {
   }
   writer.end_object();
   BASALT_CHECK(gap_ != 0);  // the caller made sure that there is metadata
+}
+
+SplitText::~SplitText() {
+  if (text_.capacity() <= kKeptBytesMax) spare_buffer() = std::move(text_);
 }
 
 std::string SplitText::with_version(std::string_view digits) const {

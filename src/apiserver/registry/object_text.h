@@ -12,6 +12,9 @@ namespace basalt::apiserver {
 class SplitText {
  public:
   explicit SplitText(const json::Value& object);
+  ~SplitText();
+  SplitText(const SplitText&) = delete;
+  SplitText& operator=(const SplitText&) = delete;
   // Views into this.
   [[nodiscard]] ObjectText parts() const {
     return {std::string_view(text_).substr(0, gap_), std::string_view(text_).substr(gap_)};

@@ -7,6 +7,9 @@
 #include "api/time.h"
 #include "apiserver/access/rbac.h"
 #include "apiserver/crd/crd_types.h"
+#include "apiserver/policy/policy_admission.h"
+#include "apiserver/quota/quota_admission.h"
+#include "apiserver/quota/quota_keeper.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/selection.h"
 #include "apiserver/webhook/webhook_admission.h"
@@ -38,11 +41,14 @@ ApiServerImpl::ApiServerImpl(rt::Runtime& runtime, Logger log, Options options, 
       log_(std::move(log)),
       options_(std::move(options)),
       store_(std::move(store)),
+      later_(dynamic_cast<LaterWrites*>(store_.get())),
       types_(std::move(types)) {}
 
 ApiServerImpl::~ApiServerImpl() { stop(); }
 
 void ApiServerImpl::call_webhooks() {
+  policies_ = std::make_shared<PolicyAdmission>(log_, *this);
+  add_admission_hook(policies_);
   webhooks_ = std::make_shared<WebhookAdmission>(runtime_, log_, *this);
   add_admission_hook(webhooks_);
 }
@@ -54,17 +60,22 @@ Done ApiServerImpl::start() {
   crds.resource = store_->resource(kCrdStorage);
   BASALT_TRY(const Listing listing, store_->list(crds));
   for (const EntryRef& entry : listing.entries) refresh_crd(std::string(entry->name()));
+  if (policies_) policies_->refresh();
   if (webhooks_) webhooks_->refresh();
   if (options_.rbac) {
     access_ = std::make_unique<RbacAuthorizer>(log_, *this);
     BASALT_TRY_DONE(create_bootstrap_roles());
     access_->refresh();
   }
+  const auto ledger = std::make_shared<QuotaLedger>(runtime_);
+  add_admission_hook(quota_admission(runtime_, *this, ledger));
   BASALT_TRY(controllers_, start_system_controllers(runtime_, log_, *this, options_));
+  quotas_ = std::make_unique<QuotaKeeper>(runtime_, log_.with({{"controller", "resource-quota"}}), *this, ledger);
   return Ok{};
 }
 
 void ApiServerImpl::stop() {
+  quotas_.reset();
   if (controllers_) controllers_->stop();
   controllers_.reset();
   if (!store_) return;
@@ -82,8 +93,14 @@ void ApiServerImpl::set_types(std::shared_ptr<const TypeTable> types) {
   types_.swap(types);
 }
 
+bool ApiServerImpl::needs_refresh(const ResourceType& type) {
+  return type.group == "apiextensions.k8s.io" || type.group == "admissionregistration.k8s.io" ||
+         type.group == "rbac.authorization.k8s.io";
+}
+
 void ApiServerImpl::refresh_after_write(const ResourceType& type, const std::string& name) {
   if (type.group == "apiextensions.k8s.io" && type.storage_id() == kCrdStorage) refresh_crd(name);
+  if (type.group == "admissionregistration.k8s.io" && policies_) policies_->refresh();
   if (type.group == "admissionregistration.k8s.io" && webhooks_) webhooks_->refresh();
   if (type.group == "rbac.authorization.k8s.io" && access_) access_->refresh();
 }

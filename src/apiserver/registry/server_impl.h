@@ -3,13 +3,16 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apiserver/registry/admission.h"
 #include "apiserver/registry/api_server.h"
+#include "apiserver/registry/later_calls.h"
 #include "apiserver/registry/resource_type.h"
+#include "apiserver/store/later_writes.h"
 #include "apiserver/store/store.h"
 #include "base/log.h"
 #include "base/thread_annotations.h"
@@ -22,13 +25,15 @@ class StrategicSchema;
 namespace basalt::apiserver {
 
 class ManagedFields;
+class PolicyAdmission;
+class QuotaKeeper;
 class RbacAuthorizer;
 class WebhookAdmission;
 using TypeRef = std::shared_ptr<const ResourceType>;
 
 // The API server. Requests run on the caller's thread; the only lock of its own guards the pointer to the type table.
 // Split over files by verb: server_read.cc, server_write.cc, server_patch.cc, server_delete.cc, server_subresource.cc.
-class ApiServerImpl final : public ApiServer {
+class ApiServerImpl final : public ApiServer, public LaterCalls {
  public:
   ApiServerImpl(rt::Runtime& runtime, Logger log, Options options, std::unique_ptr<Store> store,
                 std::shared_ptr<const TypeTable> types);
@@ -40,6 +45,7 @@ class ApiServerImpl final : public ApiServer {
   void stop() override;
 
   Result<kube::Response> call(const kube::Request& request, const RequestContext& context) override;
+  void call_later(const kube::Request& request, const RequestContext& context, LaterCalls::Told told) override;
   Result<kube::ListPage> list(const kube::ListRequest& request, const RequestContext& context) override;
   Result<std::unique_ptr<WatchSession>> watch(const kube::WatchRequest& request,
                                               const RequestContext& context) override;
@@ -66,11 +72,29 @@ class ApiServerImpl final : public ApiServer {
     bool forgets_managers = false;           // the client asked for an empty managedFields
   };
 
+  // An object that is admitted and valid, on its way into the store under a name that may be taken.
+  struct Creation {
+    TypeRef type;
+    std::string ns;
+    std::string name;
+    std::string prefix;  // of names to draw; "" if the name is given
+    int draws = 1;
+    json::Value object;
+    std::vector<std::string> warnings;
+  };
+
   Result<TypeRef> resolve(const kube::Resource& resource) const;
   Done check_scope(const ResourceType& type, std::string_view ns, std::string_view name, bool needs_name) const;
 
   Result<kube::Response> get(const TypeRef& type, const kube::Request& request);
   Result<kube::Response> create(const TypeRef& type, const kube::Request& request, const RequestContext& context);
+  // What a create does before it writes. An answer if nothing is to be written (a dry run).
+  Result<std::optional<kube::Response>> prepare_create(const TypeRef& type, const kube::Request& request,
+                                                       const RequestContext& context, Creation& creation);
+  void draw_name(Creation& creation);
+  // Whether the name was taken and another one is worth a try.
+  [[nodiscard]] static bool may_draw_again(const Creation& creation, const Error& error);
+  void write_creation(const std::shared_ptr<Creation>& creation, LaterCalls::Told told);
   Result<kube::Response> update(const TypeRef& type, const kube::Request& request, const RequestContext& context);
   Result<kube::Response> patch(const TypeRef& type, const kube::Request& request, const RequestContext& context);
   // server_apply.cc
@@ -103,11 +127,15 @@ class ApiServerImpl final : public ApiServer {
   Done check_namespace(const Draft& draft) const;
   Done run_mutating_hooks(Draft& draft, Operation operation);
   Done run_validating_hooks(Draft& draft, Operation operation, const json::Value* object);
+  // Makes a write of the parts and hands it to `use` while they live.
+  Done with_write(WriteKind kind, const ResourceType& type, const json::Value& object, std::string_view ns,
+                  std::string_view name, Revision expected, const std::function<void(const Write&)>& use);
   Result<EntryRef> commit(WriteKind kind, const ResourceType& type, const json::Value& object, std::string_view ns,
                           std::string_view name, Revision expected);
 
   // After a write of a CRD: serves what it says now. Called by every writer of CRDs, so the last one wins.
   void refresh_after_write(const ResourceType& type, const std::string& name);
+  [[nodiscard]] static bool needs_refresh(const ResourceType& type);
   void refresh_crd(const std::string& name);
 
   [[nodiscard]] std::string new_uid();
@@ -120,8 +148,11 @@ class ApiServerImpl final : public ApiServer {
   Logger log_;
   Options options_;
   std::unique_ptr<Store> store_;
+  LaterWrites* const later_;                           // of the store; null if its writes wait for nothing
   std::vector<std::shared_ptr<AdmissionHook>> hooks_;  // complete before start()
+  std::shared_ptr<PolicyAdmission> policies_;
   std::shared_ptr<WebhookAdmission> webhooks_;
+  std::unique_ptr<QuotaKeeper> quotas_;
   std::unique_ptr<RbacAuthorizer> access_;  // null: everybody may do everything
   // The controllers that belong to an API server; made by start().
   std::unique_ptr<SystemControllers> controllers_;

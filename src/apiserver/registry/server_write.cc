@@ -33,6 +33,10 @@ Error write_error(const Error& error, const ResourceType& type, std::string_view
   return error;
 }
 
+std::string generated_name(rt::Runtime& runtime, std::string_view prefix) {
+  return base::generate_name(prefix, [&](std::size_t n) { return static_cast<std::size_t>(runtime.random_below(n)); });
+}
+
 }  // namespace
 
 Result<json::Value> ApiServerImpl::decode_body(const ResourceType& type, const kube::Request& request,
@@ -146,8 +150,8 @@ Done ApiServerImpl::run_validating_hooks(Draft& draft, Operation operation, cons
   return Ok{};
 }
 
-Result<EntryRef> ApiServerImpl::commit(WriteKind kind, const ResourceType& type, const json::Value& object,
-                                       std::string_view ns, std::string_view name, Revision expected) {
+Done ApiServerImpl::with_write(WriteKind kind, const ResourceType& type, const json::Value& object, std::string_view ns,
+                               std::string_view name, Revision expected, const std::function<void(const Write&)>& use) {
   const SplitText text(object);
   AttributesWriter attributes;
   index_object(type, object, attributes);
@@ -163,11 +167,20 @@ Result<EntryRef> ApiServerImpl::commit(WriteKind kind, const ResourceType& type,
     return Error::make(Reason::RequestEntityTooLarge, "the object would be larger than the limit of " +
                                                           std::to_string(options_.object_bytes_max) + " bytes");
   }
-  return store_->write(write);
+  use(write);
+  return Ok{};
 }
 
-Result<kube::Response> ApiServerImpl::create(const TypeRef& type, const kube::Request& request,
-                                             const RequestContext& context) {
+Result<EntryRef> ApiServerImpl::commit(WriteKind kind, const ResourceType& type, const json::Value& object,
+                                       std::string_view ns, std::string_view name, Revision expected) {
+  Result<EntryRef> result = EntryRef();
+  BASALT_TRY_DONE(
+      with_write(kind, type, object, ns, name, expected, [&](const Write& write) { result = store_->write(write); }));
+  return result;
+}
+
+Result<std::optional<kube::Response>> ApiServerImpl::prepare_create(const TypeRef& type, const kube::Request& request,
+                                                                    const RequestContext& context, Creation& creation) {
   if (type->namespaced && request.ns.empty()) return method_not_allowed(*type, "create");
   Draft draft{type, request, context, {}, nullptr, WritePart::Main, {}, nullptr, false};
   BASALT_TRY(draft.object, decode_body(*type, request, draft.warnings));
@@ -186,14 +199,12 @@ Result<kube::Response> ApiServerImpl::create(const TypeRef& type, const kube::Re
   } else {
     metadata.erase("namespace");
   }
-  const std::string prefix(metadata_text(draft.object, "generateName"));
-  const bool draws_name = metadata_text(draft.object, "name").empty() && !prefix.empty();
-  const auto draw = [&] {
-    metadata_of(draft.object).set("name", base::generate_name(prefix, [&](std::size_t n) {
-                                    return static_cast<std::size_t>(runtime_.random_below(n));
-                                  }));
-  };
-  if (draws_name) draw();
+  const bool draws_name =
+      metadata_text(draft.object, "name").empty() && !metadata_text(draft.object, "generateName").empty();
+  if (draws_name) {
+    creation.prefix = metadata_text(draft.object, "generateName");
+    metadata.set("name", generated_name(runtime_, creation.prefix));
+  }
   for (const std::string_view key :
        {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "resourceVersion"}) {
     metadata.erase(key);
@@ -217,21 +228,72 @@ Result<kube::Response> ApiServerImpl::create(const TypeRef& type, const kube::Re
   BASALT_TRY_DONE(run_validating_hooks(draft, Operation::Create, &draft.object));
 
   if (request.dry_run) {
-    return kube::Response{201, kube::make_bytes(draft.object.to_text()), std::move(draft.warnings)};
+    return std::optional(kube::Response{201, kube::make_bytes(draft.object.to_text()), std::move(draft.warnings)});
   }
   draft.object.as_object().set("apiVersion", storage_api_version(*type));
-  for (int attempt = 1;; ++attempt) {
-    const std::string name(metadata_text(draft.object, "name"));
-    auto written = commit(WriteKind::Create, *type, draft.object, request.ns, name, 0);
+  creation.type = type;
+  creation.ns = request.ns;
+  creation.name = metadata_text(draft.object, "name");
+  creation.object = std::move(draft.object);
+  creation.warnings = std::move(draft.warnings);
+  return std::optional<kube::Response>();
+}
+
+void ApiServerImpl::draw_name(Creation& creation) {
+  ++creation.draws;
+  creation.name = generated_name(runtime_, creation.prefix);
+  metadata_of(creation.object).set("name", creation.name);
+}
+
+bool ApiServerImpl::may_draw_again(const Creation& creation, const Error& error) {
+  return !creation.prefix.empty() && error.is(Reason::AlreadyExists) && creation.draws < kNameDrawsMax;
+}
+
+Result<kube::Response> ApiServerImpl::create(const TypeRef& type, const kube::Request& request,
+                                             const RequestContext& context) {
+  Creation creation;
+  BASALT_TRY(auto answer, prepare_create(type, request, context, creation));
+  if (answer) return std::move(*answer);
+  for (;; draw_name(creation)) {
+    auto written = commit(WriteKind::Create, *type, creation.object, creation.ns, creation.name, 0);
     if (written.ok()) {
-      refresh_after_write(*type, name);
-      return respond(201, *type, **written, std::move(draft.warnings));
+      refresh_after_write(*type, creation.name);
+      return respond(201, *type, **written, std::move(creation.warnings));
     }
-    if (!draws_name || !written.error().is(Reason::AlreadyExists) || attempt >= kNameDrawsMax) {
-      return write_error(written.error(), *type, name);
-    }
-    draw();
+    if (!may_draw_again(creation, written.error())) return write_error(written.error(), *type, creation.name);
   }
+}
+
+void ApiServerImpl::call_later(const kube::Request& request, const RequestContext& context, LaterCalls::Told told) {
+  if (later_ == nullptr || request.verb != kube::Verb::Create || !request.subresource.empty()) {
+    return told(call(request, context));
+  }
+  auto type = resolve(request.resource);
+  if (!type.ok() || (*type)->is_virtual || needs_refresh(**type)) return told(call(request, context));
+  if (Done scope = check_scope(**type, request.ns, request.name, false); !scope.ok()) return told(scope.error());
+  auto creation = std::make_shared<Creation>();
+  auto answer = prepare_create(*type, request, context, *creation);
+  if (!answer.ok()) return told(answer.error());
+  if (*answer) return told(std::move(**answer));
+  write_creation(creation, std::move(told));
+}
+
+void ApiServerImpl::write_creation(const std::shared_ptr<Creation>& creation, LaterCalls::Told told) {
+  // Kept only if it may be written once more; otherwise it ends on this thread, which made it.
+  json::Value object;
+  const bool is_last = creation->prefix.empty();
+  if (is_last) object = std::move(creation->object);
+  const auto on_written = [this, creation, told](Result<EntryRef> written) {
+    if (written.ok()) return told(respond(201, *creation->type, **written, std::move(creation->warnings)));
+    if (!may_draw_again(*creation, written.error())) {
+      return told(write_error(written.error(), *creation->type, creation->name));
+    }
+    draw_name(*creation);
+    write_creation(creation, told);
+  };
+  const Done made = with_write(WriteKind::Create, *creation->type, is_last ? object : creation->object, creation->ns,
+                               creation->name, 0, [&](const Write& write) { later_->write_later(write, on_written); });
+  if (!made.ok()) told(made.error());
 }
 
 Result<kube::Response> ApiServerImpl::update(const TypeRef& type, const kube::Request& request,

@@ -11,6 +11,8 @@ namespace {
 // Bounds of one transaction: enough that its cost does not matter, little enough that nobody waits long for it.
 constexpr std::size_t kGroupWritesMax = 1024;
 constexpr std::size_t kGroupBytesMax = 8U << 20;
+// Of the writes that wait in the queue while nobody waits for them, and so holds them back.
+constexpr std::size_t kQueuedBytesMax = 256U << 20;
 // Writes that are decided or published before others may take the lock: about 100 microseconds.
 constexpr std::size_t kLockPortion = 128;
 
@@ -142,26 +144,48 @@ StoreStats DurableStore::stats() const {
 
 // ---- the writers' side
 
-Result<EntryRef> DurableStore::write(const Write& write) {
-  Pending pending;
+// What the writer does without the lock.
+Done DurableStore::begin(const Write& write, Pending& pending) const {
   pending.write = &write;
+  pending.bytes = write.object.before.size() + write.object.after.size() + write.attributes.size();
   join_key(write.ns, write.name, pending.key);
   BASALT_TRY(pending.maker, assemble(write, pending.key));
+  return Ok{};
+}
+
+Result<EntryRef> DurableStore::write(const Write& write) {
+  Pending pending;
+  BASALT_TRY_DONE(begin(write, pending));
   submit({&pending, 1});
   return std::move(*pending.result);
+}
+
+void DurableStore::write_later(const Write& write, Told told) {
+  auto later = std::make_unique<Later>();
+  if (Done begun = begin(write, later->pending); !begun.ok()) return told(begun.error());
+  later->write.kind = write.kind;
+  later->write.resource = write.resource;
+  later->write.expected = write.expected;
+  later->told = std::move(told);
+  later->pending.write = &later->write;
+  later->pending.later = later.get();
+  {
+    rt::MutexLock lock(mutex_);
+    enqueue(later->pending);
+    tell_committer();
+    // From here on it may be gone as soon as the lock is released.
+    if (!later->pending.result) {
+      static_cast<void>(later.release());
+      return;
+    }
+  }
+  later->told(std::move(*later->pending.result));
 }
 
 std::vector<Result<EntryRef>> DurableStore::write_all(std::span<const Write> writes) {
   std::vector<Pending> pending(writes.size());
   for (std::size_t i = 0; i < writes.size(); ++i) {
-    pending[i].write = &writes[i];
-    join_key(writes[i].ns, writes[i].name, pending[i].key);
-    auto maker = assemble(writes[i], pending[i].key);
-    if (maker.ok()) {
-      pending[i].maker = std::move(maker).value();
-    } else {
-      pending[i].result = std::move(maker).error();
-    }
+    if (Done begun = begin(writes[i], pending[i]); !begun.ok()) pending[i].result = begun.error();
   }
   submit(pending);
   std::vector<Result<EntryRef>> results;
@@ -173,25 +197,33 @@ std::vector<Result<EntryRef>> DurableStore::write_all(std::span<const Write> wri
 void DurableStore::submit(std::span<Pending> writes) {
   rt::MutexLock lock(mutex_);
   for (Pending& pending : writes) {
-    if (pending.result) continue;
-    if (is_closed_) {
-      pending.result = closed_error();
-    } else if (!read_only_reason_.empty()) {
-      pending.result = read_only_error();
-    } else if (queue_.size() >= options_.queued_writes_max) {
-      pending.result = Error::make(Reason::TooManyRequests, "Too many writes wait for the disk. Try again later.");
-    } else {
-      pending.round = filling_;
-      queue_.push_back(&pending);
-    }
+    if (!pending.result) enqueue(pending);
   }
-  if (committer_waits_ && !queue_.empty()) {
-    committer_waits_ = false;
-    work_.notify_one();
-  }
+  tell_committer();
   for (Pending& pending : writes) {
     while (!pending.result) pending.round->done.wait(mutex_);
   }
+}
+
+void DurableStore::enqueue(Pending& pending) {
+  if (is_closed_) {
+    pending.result = closed_error();
+  } else if (!read_only_reason_.empty()) {
+    pending.result = read_only_error();
+  } else if (queue_.size() >= options_.queued_writes_max ||
+             (pending.later != nullptr && queued_bytes_ + pending.bytes > kQueuedBytesMax)) {
+    pending.result = Error::make(Reason::TooManyRequests, "Too many writes wait for the disk. Try again later.");
+  } else {
+    if (pending.later == nullptr) pending.round = filling_;
+    queue_.push_back(&pending);
+    queued_bytes_ += pending.bytes;
+  }
+}
+
+void DurableStore::tell_committer() {
+  if (!committer_waits_ || queue_.empty()) return;
+  committer_waits_ = false;
+  work_.notify_one();
 }
 
 // ---- the committer's side
@@ -213,6 +245,7 @@ void DurableStore::run_committer() {
 }
 
 bool DurableStore::take_group() {
+  BASALT_DCHECK(later_.empty());
   group_.clear();
   accepted_.clear();
   rt::MutexLock lock(mutex_);
@@ -224,9 +257,14 @@ bool DurableStore::take_group() {
   }
   std::size_t bytes = 0;
   while (!queue_.empty() && group_.size() < kGroupWritesMax && bytes < kGroupBytesMax) {
-    bytes += queue_.front()->bytes();
+    bytes += queue_.front()->bytes;
+    queued_bytes_ -= queue_.front()->bytes;
     group_.push_back(queue_.front());
     queue_.pop_front();
+    if (group_.back()->later != nullptr) {
+      later_.push_back(group_.back()->later);
+      continue;
+    }
     const auto& round = group_.back()->round;
     if (std::find(rounds_.begin(), rounds_.end(), round) == rounds_.end()) rounds_.push_back(round);
   }
@@ -255,6 +293,7 @@ void DurableStore::decide_group() {
   if (put_off.empty()) return;
   rt::MutexLock lock(mutex_);
   queue_.insert(queue_.begin(), put_off.begin(), put_off.end());
+  for (const Pending* pending : put_off) queued_bytes_ += pending->bytes;
 }
 
 void DurableStore::decide_one(Pending& pending, const VersionTable::Place& place, Revision& revision) {
@@ -342,10 +381,16 @@ void DurableStore::fail_group(const Error& error) {
   }
 }
 
-// Writes of the group are not touched here: a writer that has seen its result may have gone.
+// Writes of the group for which somebody waits are not touched here: a writer that has seen its result may have gone.
 void DurableStore::acknowledge() {
   for (const auto& round : rounds_) round->done.notify_all();
   rounds_.clear();
+  for (Later* one : later_) {
+    if (!one->pending.result) continue;  // put off: it is in the queue again
+    const std::unique_ptr<Later> done(one);
+    done->told(std::move(*done->pending.result));
+  }
+  later_.clear();
 }
 
 Error DurableStore::read_only_error() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apiserver/store/file/store_file.h"
+#include "apiserver/store/later_writes.h"
 #include "apiserver/store/store_base.h"
 
 namespace basalt::apiserver {
@@ -22,8 +23,9 @@ namespace basalt::apiserver {
 // transaction fails, the slots' promises are withdrawn, the revisions were never seen and are used again, and the
 // writers get the error. After an error that leaves it open what the disk holds the store is read-only.
 //
-// Limits: kGroupWritesMax writes and kGroupBytesMax bytes a group; StoreOptions::queued_writes_max waiting.
-class DurableStore final : public StoreBase {
+// Limits: kGroupWritesMax writes and kGroupBytesMax bytes a group; StoreOptions::queued_writes_max waiting,
+// and kQueuedBytesMax of those for which no thread waits; then TooManyRequests.
+class DurableStore final : public StoreBase, public LaterWrites {
  public:
   DurableStore(rt::Runtime& runtime, StoreOptions options);
   // Loads the file and starts the committer.
@@ -32,6 +34,7 @@ class DurableStore final : public StoreBase {
   Done close() override;
   Result<EntryRef> write(const Write& write) override;
   std::vector<Result<EntryRef>> write_all(std::span<const Write> writes) override;
+  void write_later(const Write& write, Told told) override;
   [[nodiscard]] StoreStats stats() const override;
 
  private:
@@ -41,9 +44,13 @@ class DurableStore final : public StoreBase {
     rt::Condition done;
   };
 
-  // One write on its way. Owned by its writer, which waits for `result`.
+  struct Later;
+
+  // One write on its way. Owned by its writer, which waits for `result`; or part of a Later.
   struct Pending {
     const Write* write = nullptr;
+    std::size_t bytes = 0;
+    Later* later = nullptr;  // null if a thread waits
     std::string key;
     EntryMaker maker;
     std::shared_ptr<Round> round;
@@ -56,15 +63,22 @@ class DurableStore final : public StoreBase {
     Revision revision = 0;
     std::int64_t row = 0;
     std::uint64_t row_check = 0;
-    [[nodiscard]] std::size_t bytes() const {
-      return write->object.before.size() + write->object.after.size() + write->attributes.size();
-    }
+  };
+  // A write for which nobody waits. Owned by the queue, then by the committer.
+  struct Later {
+    Write write;  // without its texts, which `pending` has
+    Pending pending;
+    Told told;
   };
 
   Done load();
   Done reindex(std::vector<EntryRef>& loaded);
+  Done begin(const Write& write, Pending& pending) const;
   // Puts writes into the queue and waits until each has a result.
   void submit(std::span<Pending> writes);
+  // Into the queue, or a result at once. The committer is to be told after the last.
+  void enqueue(Pending& pending) BASALT_REQUIRES(mutex_);
+  void tell_committer() BASALT_REQUIRES(mutex_);
 
   void run_committer();
   // The next group, into group_; false when the store is closed and nothing waits.
@@ -74,7 +88,7 @@ class DurableStore final : public StoreBase {
   Done commit_group();
   void publish_group();
   void fail_group(const Error& error);
-  // Wakes the writers of the group.
+  // Wakes the writers of the group and tells those who do not wait.
   void acknowledge();
   [[nodiscard]] Error read_only_error() const BASALT_REQUIRES(mutex_);
 
@@ -82,6 +96,7 @@ class DurableStore final : public StoreBase {
 
   rt::Condition work_;  // the committer waits for it
   std::deque<Pending*> queue_ BASALT_GUARDED_BY(mutex_);
+  std::size_t queued_bytes_ BASALT_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<Round> filling_ BASALT_GUARDED_BY(mutex_);  // of the writes that come in now
   bool committer_waits_ BASALT_GUARDED_BY(mutex_) = false;
   std::string read_only_reason_ BASALT_GUARDED_BY(mutex_);  // "" while writable
@@ -91,6 +106,7 @@ class DurableStore final : public StoreBase {
   std::vector<Pending*> group_;                 // taken from the queue
   std::vector<Pending*> accepted_;              // of these, those that are carried out
   std::vector<std::shared_ptr<Round>> rounds_;  // of the group's writers: few
+  std::vector<Later*> later_;                   // of the group, those for which nobody waits
   std::vector<StoreFile::Change> changes_;
 };
 

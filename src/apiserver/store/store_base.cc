@@ -170,8 +170,18 @@ StoreBase::~StoreBase() {
 }
 
 ResourceId StoreBase::resource(std::string_view name) {
-  rt::MutexLock lock(mutex_);
-  return table_.intern(name);
+  {
+    rt::MutexLock lock(names_mutex_);
+    if (const auto known = names_.find(name); known != names_.end()) return known->second;
+  }
+  ResourceId id{};
+  {
+    rt::MutexLock lock(mutex_);
+    id = table_.intern(name);
+  }
+  rt::MutexLock lock(names_mutex_);
+  names_.emplace(name, id);
+  return id;
 }
 
 std::string StoreBase::resource_name(ResourceId id) const {
@@ -198,6 +208,10 @@ Result<Listing> StoreBase::list(const ListQuery& query) const {
   VersionTable::Range range;
   range.resource = query.resource;
   range.ns = query.ns;
+  const std::size_t portion_size =
+      query.limit == 0 ? kListPortion : std::clamp<std::size_t>(query.limit + 1, 64, kListPortion);
+  std::vector<EntryRef> portion;
+  EntryRef resume;
   std::optional<Pin> pin;
   {
     rt::MutexLock lock(mutex_);
@@ -209,21 +223,19 @@ Result<Listing> StoreBase::list(const ListQuery& query) const {
     if (listing.revision < table_.oldest_revision(query.resource)) return expired(query.resource, listing.revision);
     range.revision = listing.revision;
     if (query.revision == 0 && query.after.empty()) listing.total = table_.count(query.resource, query.ns);
-    pin.emplace(*this, listing.revision);
+    // Short lists, which are most, need the lock once and no pin.
+    resume = table_.collect(range, query.after, portion_size, portion);
+    if (resume) pin.emplace(*this, listing.revision);
   }
-  if (listing.total && query.limit == 0 && !query.matches) listing.entries.reserve(*listing.total);
-
-  const std::size_t portion_size =
-      query.limit == 0 ? kListPortion : std::clamp<std::size_t>(query.limit + 1, 64, kListPortion);
-  EntryRef resume;
-  std::string_view after = query.after;
-  std::vector<EntryRef> portion;
-  while (true) {
-    portion.clear();
-    {
-      rt::MutexLock lock(mutex_);
-      resume = table_.collect(range, after, portion_size, portion);
+  if (listing.total && query.limit == 0 && !query.matches) {
+    if (!resume) {
+      listing.entries = std::move(portion);
+      return listing;
     }
+    listing.entries.reserve(*listing.total);
+  }
+
+  while (true) {
     for (EntryRef& entry : portion) {
       if (query.limit != 0 && listing.entries.size() == query.limit) {
         listing.more = true;
@@ -232,7 +244,10 @@ Result<Listing> StoreBase::list(const ListQuery& query) const {
       if (!query.matches || query.matches(*entry)) listing.entries.push_back(std::move(entry));
     }
     if (!resume) return listing;
-    after = resume->key();
+    const EntryRef last = std::move(resume);
+    portion.clear();
+    rt::MutexLock lock(mutex_);
+    resume = table_.collect(range, last->key(), portion_size, portion);
   }
 }
 

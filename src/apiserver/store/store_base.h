@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -72,6 +73,10 @@ class StoreBase : public Store {
   std::atomic<Revision> revision_hint_{2};
 
  private:
+  // What was interned, under a lock of its own: every request asks for it.
+  rt::Mutex names_mutex_;
+  std::map<std::string, ResourceId, std::less<>> names_ BASALT_GUARDED_BY(names_mutex_);
+
   class WatcherImpl;
   friend class WatcherImpl;
   class Pin;

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "apiserver/policy/admission_values.h"
+#include "apiserver/registry/errors.h"
 #include "base/random_name.h"
 #include "base/strings.h"
 #include "json/patch.h"
@@ -78,22 +80,33 @@ bool WebhookAdmission::handles(const AdmissionRequest& request) const {
          (std::ranges::any_of(table->mutating, concerns) || std::ranges::any_of(table->validating, concerns));
 }
 
-bool WebhookAdmission::is_wanted(const Webhook& webhook, const AdmissionRequest& request,
-                                 const json::Value* object) const {
-  if (!webhook.concerns(request) || !webhook.selects(object, request.old_object)) return false;
-  if (webhook.namespaces.is_everything()) return true;
-  // A cluster-wide object is not in any namespace; a namespace is in itself.
+Result<bool> WebhookAdmission::is_wanted(const Webhook& webhook, const AdmissionRequest& request,
+                                         const json::Value* object) const {
+  const bool is_selected = webhook.concerns(request) && webhook.selects(object, request.old_object) &&
+                           selects_namespace(webhook.namespaces, server_, request, object);
+  if (!is_selected || !webhook.conditions) return is_selected;
+  const AdmissionValues values(server_, request, object);
+  cel::Cost cost;
+  auto holds = webhook.conditions->hold(values, cost);
+  if (holds.ok()) return *holds;
+  if (webhook.ignores_failure) return false;
+  return forbidden(request.type, request.name, holds.error().message);
+}
+
+bool selects_namespace(const api::Selector& selector, ApiServer& server, const AdmissionRequest& request,
+                       const json::Value* object) {
+  if (selector.is_everything()) return true;
   const bool is_namespace = request.type.group.empty() && request.type.plural == "namespaces";
   if (is_namespace) {
     const json::Value* named = object != nullptr ? object : request.old_object;
-    return named != nullptr && webhook.namespaces.matches(labels_of(*named));
+    return named != nullptr && selector.matches(labels_of(*named));
   }
   if (request.ns.empty()) return true;
-  Store& store = server_.store();
+  Store& store = server.store();
   const EntryRef entry = store.get(store.resource("/namespaces"), "", request.ns);
   if (!entry) return true;
   const auto ns = json::Value::parse(*entry->object());
-  return !ns.ok() || webhook.namespaces.matches(labels_of(*ns));
+  return !ns.ok() || selector.matches(labels_of(*ns));
 }
 
 std::string WebhookAdmission::new_uid() {
@@ -134,7 +147,8 @@ Done WebhookAdmission::mutate(AdmissionRequest& request, json::Value& object) {
   std::vector<bool> was_asked(table->mutating.size(), false);
   for (std::size_t i = 0; i < table->mutating.size(); ++i) {
     const Webhook& webhook = table->mutating[i];
-    if (!is_wanted(webhook, request, &object)) continue;
+    BASALT_TRY(const bool wanted, is_wanted(webhook, request, &object));
+    if (!wanted) continue;
     was_asked[i] = true;
     bool changed = false;
     BASALT_TRY_DONE(ask(webhook, request, &object, &object, changed));
@@ -142,7 +156,9 @@ Done WebhookAdmission::mutate(AdmissionRequest& request, json::Value& object) {
   }
   for (std::size_t i = 0; i < last_change; ++i) {
     const Webhook& webhook = table->mutating[i];
-    if (!webhook.asked_again || !was_asked[i] || !is_wanted(webhook, request, &object)) continue;
+    if (!webhook.asked_again || !was_asked[i]) continue;
+    BASALT_TRY(const bool wanted, is_wanted(webhook, request, &object));
+    if (!wanted) continue;
     bool changed = false;
     BASALT_TRY_DONE(ask(webhook, request, &object, &object, changed));
   }
@@ -153,7 +169,8 @@ Done WebhookAdmission::validate(AdmissionRequest& request, const json::Value* ob
   const auto table = this->table();
   for (const Webhook& webhook : table->validating) {
     bool changed = false;
-    if (is_wanted(webhook, request, object)) BASALT_TRY_DONE(ask(webhook, request, object, nullptr, changed));
+    BASALT_TRY(const bool wanted, is_wanted(webhook, request, object));
+    if (wanted) BASALT_TRY_DONE(ask(webhook, request, object, nullptr, changed));
   }
   return Ok{};
 }

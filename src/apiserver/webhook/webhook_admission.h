@@ -14,6 +14,11 @@
 
 namespace basalt::apiserver {
 
+// Whether the namespace of a request is selected. A cluster-wide object is in none and always is; a namespace is in
+// itself.
+[[nodiscard]] bool selects_namespace(const api::Selector& selector, ApiServer& server, const AdmissionRequest& request,
+                                     const json::Value* object);
+
 // Calls the webhooks that are configured. Unlike other hooks it waits, on the writer's thread, for at most the timeouts
 // of the webhooks. Thread-safe.
 class WebhookAdmission final : public AdmissionHook {
@@ -29,8 +34,9 @@ class WebhookAdmission final : public AdmissionHook {
 
  private:
   [[nodiscard]] std::shared_ptr<const WebhookTable> table() const;
-  [[nodiscard]] bool is_wanted(const Webhook& webhook, const AdmissionRequest& request,
-                               const json::Value* object) const;
+  // An error if its conditions cannot be evaluated and it does not ignore that.
+  [[nodiscard]] Result<bool> is_wanted(const Webhook& webhook, const AdmissionRequest& request,
+                                       const json::Value* object) const;
   // Asks, and says whether the write may go on; `changed` if the object did.
   Done ask(const Webhook& webhook, AdmissionRequest& request, const json::Value* object, json::Value* changeable,
            bool& changed);

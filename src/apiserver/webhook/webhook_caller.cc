@@ -19,27 +19,10 @@ json::Value user_of(const UserInfo& user) {
 }
 
 std::string review_text(const AdmissionRequest& request, const json::Value* object, const std::string& uid) {
-  const ResourceType& type = request.type;
-  const json::Value kind = json::Object{{"group", type.group}, {"version", type.version}, {"kind", type.kind}};
-  const json::Value resource =
-      json::Object{{"group", type.group}, {"version", type.version}, {"resource", type.plural}};
-  json::Object body{{"uid", uid},
-                    {"kind", kind},
-                    {"resource", resource},
-                    {"requestKind", kind},
-                    {"requestResource", resource},
-                    {"operation", admission_name(request.operation)},
-                    {"userInfo", user_of(request.user)},
-                    {"dryRun", request.dry_run},
-                    {"object", object == nullptr ? json::Value() : *object},
-                    {"oldObject", request.old_object == nullptr ? json::Value() : *request.old_object},
-                    {"options", json::Value()}};
-  if (!request.name.empty()) body.set("name", request.name);
-  if (!request.ns.empty()) body.set("namespace", request.ns);
-  if (!request.subresource.empty()) {
-    body.set("subResource", request.subresource);
-    body.set("requestSubResource", request.subresource);
-  }
+  json::Object body = review_request(request);
+  body.set("uid", uid);
+  body.set("object", object == nullptr ? json::Value() : *object);
+  body.set("oldObject", request.old_object == nullptr ? json::Value() : *request.old_object);
   return json::Value(json::Object{{"apiVersion", "admission.k8s.io/v1"},
                                   {"kind", "AdmissionReview"},
                                   {"request", std::move(body)}})
@@ -113,6 +96,28 @@ std::int64_t target_port(const json::Value& service, std::int32_t wanted, const 
 }
 
 }  // namespace
+
+json::Object review_request(const AdmissionRequest& request) {
+  const ResourceType& type = request.type;
+  const json::Value kind = json::Object{{"group", type.group}, {"version", type.version}, {"kind", type.kind}};
+  const json::Value resource =
+      json::Object{{"group", type.group}, {"version", type.version}, {"resource", type.plural}};
+  json::Object body{{"kind", kind},
+                    {"resource", resource},
+                    {"requestKind", kind},
+                    {"requestResource", resource},
+                    {"operation", admission_name(request.operation)},
+                    {"userInfo", user_of(request.user)},
+                    {"dryRun", request.dry_run},
+                    {"options", json::Value()}};
+  if (!request.name.empty()) body.set("name", request.name);
+  if (!request.ns.empty()) body.set("namespace", request.ns);
+  if (!request.subresource.empty()) {
+    body.set("subResource", request.subresource);
+    body.set("requestSubResource", request.subresource);
+  }
+  return body;
+}
 
 WebhookCaller::WebhookCaller(rt::Runtime& runtime, ApiServer& server) : runtime_(runtime), server_(server) {}
 

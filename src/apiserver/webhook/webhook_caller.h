@@ -16,6 +16,9 @@
 
 namespace basalt::apiserver {
 
+// What a review says of a request, without its objects.
+[[nodiscard]] json::Object review_request(const AdmissionRequest& request);
+
 struct WebhookAnswer {
   bool allowed = false;
   int code = 0;

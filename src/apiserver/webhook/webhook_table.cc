@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/gen/admission_registration.h"
+#include "apiserver/policy/admission_values.h"
 #include "base/encoding.h"
 
 namespace basalt::apiserver {
@@ -53,6 +54,13 @@ Result<Webhook> webhook_of(const std::string& configuration, const Hook& hook) {
   BASALT_TRY(made.namespaces, selector_of(hook.namespace_selector));
   BASALT_TRY(made.objects, selector_of(hook.object_selector));
   made.timeout = std::chrono::seconds(std::clamp(hook.timeout_seconds.value_or(10), 1, kTimeoutSecondsMax));
+  if (!hook.match_conditions.empty()) {
+    auto conditions = std::make_shared<MatchConditions>();
+    for (const auto& condition : hook.match_conditions) {
+      BASALT_TRY_DONE(conditions->add(condition.name, condition.expression, AdmissionNames::Webhook));
+    }
+    made.conditions = std::move(conditions);
+  }
   return made;
 }
 

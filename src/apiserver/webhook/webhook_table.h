@@ -16,6 +16,8 @@
 
 namespace basalt::apiserver {
 
+class MatchConditions;  // policy/admission_values.h
+
 // One webhook of one configuration.
 struct Webhook {
   struct Rule {
@@ -43,6 +45,7 @@ struct Webhook {
   api::Selector namespaces;
   api::Selector objects;
   rt::Duration timeout = std::chrono::seconds(10);
+  std::shared_ptr<const MatchConditions> conditions;  // null if there are none
 
   [[nodiscard]] bool concerns(const AdmissionRequest& request) const;
   // By the labels of either object.

@@ -175,5 +175,38 @@ TEST_F(WebhookTest, ADryRunIsAskedAboutToo) {
   EXPECT_EQ(calls_.load(), 1);
 }
 
+TEST_F(WebhookTest, MatchConditionsChooseAndTheirErrorsFollowTheFailurePolicy) {
+  configure(false, "some", "/v",
+            R"(,"matchConditions":[{"name":"only-ann","expression":"request.userInfo.username == 'ann'"},)"
+            R"({"name":"labels","expression":"object == null || object.metadata.labels['ask'] == 'me'"}])");
+  ASSERT_TRUE(call(kube::Verb::Create, kSecrets, "", R"({"metadata":{"name":"a","labels":{"ask":"not"}}})").ok());
+  EXPECT_EQ(calls_.load(), 0);
+  ASSERT_TRUE(call(kube::Verb::Create, kSecrets, "", R"({"metadata":{"name":"b","labels":{"ask":"me"}}})").ok());
+  EXPECT_EQ(calls_.load(), 1);
+  const auto refused = call(kube::Verb::Create, kSecrets, "", R"({"metadata":{"name":"c"}})");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, 403);
+  EXPECT_NE(refused.error().message.find("match condition \"labels\""), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("no such key: labels"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(calls_.load(), 1);
+  const kube::Resource configurations{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"};
+  ASSERT_TRUE(call(kube::Verb::Delete, configurations, "some", "").ok());
+  configure(
+      false, "lenient", "/v",
+      R"(,"failurePolicy":"Ignore","matchConditions":[{"name":"labels","expression":"object.metadata.labels['a'] == 'b'"}])");
+  EXPECT_TRUE(call(kube::Verb::Create, kSecrets, "", R"({"metadata":{"name":"c"}})").ok());
+  EXPECT_EQ(calls_.load(), 1);
+}
+
+TEST_F(WebhookTest, AMatchConditionThatCannotBeCompiledIsRefused) {
+  const auto refused = call(
+      kube::Verb::Create, {"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"}, "",
+      R"({"metadata":{"name":"x"},"webhooks":[{"name":"x.example.com","sideEffects":"None","admissionReviewVersions":["v1"],)"
+      R"("clientConfig":{"url":"https://127.0.0.1:1/"},"matchConditions":[{"name":"c","expression":"params.a == 1"}]}]})");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("webhooks[0].matchConditions[0].expression: Invalid value"), std::string::npos)
+      << refused.error().message;
+}
+
 }  // namespace
 }  // namespace basalt::apiserver

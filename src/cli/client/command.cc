@@ -8,11 +8,16 @@
 #include "base/strings.h"
 #include "cli/cli.h"
 #include "cli/client/process_host.h"
+#include "cli/client/vcctl_help.h"
 
 namespace basalt::cli {
 namespace {
 
 void print_group_help(std::ostream& out, std::string_view program, const CommandGroup& group) {
+  if (const auto text = vcctl_help(program)) {
+    out << *text;
+    return;
+  }
   out << group.summary << "\n\nUsage: " << program << " COMMAND [FLAGS]\n\nCommands:\n";
   std::size_t width = 0;
   for (const ClientCommand& command : group.commands) width = std::max(width, command.name.size());
@@ -32,6 +37,16 @@ std::string vcctl_flag_error(std::string_view message) {
   if (const auto end = message.find(" needs a value"); end != std::string_view::npos)
     return "flag needs an argument: " + std::string(message.substr(0, end));
   return "invalid argument: " + std::string(message);
+}
+
+// The message of an invalid object holds all its causes in one line; on lines of their own they can be read.
+std::string error_text(const Error& error) {
+  constexpr std::string_view kInvalid = " is invalid: [";
+  const auto list = error.message.find(kInvalid);
+  if (error.causes.size() < 2 || list == std::string::npos) return error.message;
+  std::string text = error.message.substr(0, list + kInvalid.size() - 2);
+  for (const Cause& cause : error.causes) text += "\n  " + cause.field + ": " + cause.message;
+  return text;
 }
 
 }  // namespace
@@ -79,7 +94,7 @@ std::optional<int> CommandCall::parse(GoFlags& flags) {
     return kExitVcctlUsage;
   }
   if (*parsed == GoFlags::Parsed::Help) {
-    invocation_.out << flags.help();
+    invocation_.out << vcctl_help(invocation_.program).value_or(flags.help());
     return kExitOk;
   }
   return std::nullopt;
@@ -97,11 +112,7 @@ int CommandCall::finish(const Result<int>& result) {
     invocation_.out << "Failed to" << (deed_.empty() ? "" : " ") << deed_ << ": " << error.message << "\n";
     return kExitVcctlFailed;
   }
-  invocation_.err << invocation_.program << ": " << error.message << "\n";
-  for (const Cause& cause : error.causes) {
-    // The message of an invalid object repeats its causes; on their own lines they can be read.
-    if (error.causes.size() > 1) invocation_.err << "  " << cause.field << ": " << cause.message << "\n";
-  }
+  invocation_.err << invocation_.program << ": " << error_text(error) << "\n";
   if (const std::string hint = hint_for(error); !hint.empty()) invocation_.err << hint << "\n";
   return error.is(Reason::InvalidInput) ? kExitUsage : kExitFailed;
 }

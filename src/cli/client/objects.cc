@@ -76,6 +76,12 @@ Error with_suggestion(Session& session, const kube::Resource& resource, const ap
   return error;
 }
 
+std::string server_problem(Session& session, const rt::StopToken& stop) {
+  const auto ready = session.raw.get("/readyz", stop);
+  if (ready.ok() || ready.error().code < 500) return "";
+  return std::string(base::trim(ready.error().message));
+}
+
 ObjectWatch::ObjectWatch(Session& session, kube::Resource resource, api::ObjectKey key)
     : session_(session), resource_(std::move(resource)), key_(std::move(key)) {}
 

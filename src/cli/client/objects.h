@@ -65,6 +65,9 @@ Result<Listed<T>> get_object(Session& session, const api::ObjectKey& key) {
   return Listed<T>{std::move(object), *bytes};
 }
 
+// Why the server cannot do its work now (its disk is full), as it says itself; "" if it is well, or does not tell.
+[[nodiscard]] std::string server_problem(Session& session, const rt::StopToken& stop);
+
 // Follows one object: its state, then each change of it. Reconnects by itself; built on list and watch.
 class ObjectWatch {
  public:

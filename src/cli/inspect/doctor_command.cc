@@ -120,8 +120,8 @@ class Doctor {
     const auto value = json::Value::parse(*answer);
     const std::string version(value.ok() ? value->string_at({"gitVersion"}) : "");
     add(Verdict::Ok, "server", place + (version.empty() ? "" : ", Kubernetes " + version));
-    if (const auto ready = session_.raw.get("/readyz", session_.stop); !ready.ok())
-      add(Verdict::Warn, "ready", "the server says that it is not ready: " + ready.error().message);
+    if (const std::string problem = server_problem(session_, session_.stop); !problem.empty())
+      add(Verdict::Failed, "ready", "the server says of itself: " + problem);
     return true;
   }
 
@@ -231,22 +231,45 @@ class Doctor {
                          [](const auto& group) { return !group.status.phase.empty(); });
   }
 
+  // The first taint that keeps ordinary pods away; "" if there is none.
+  static std::string closing_taint(const api::core::Node& node) {
+    for (const auto& taint : node.spec.taints) {
+      if (taint.effect != "PreferNoSchedule")
+        return taint.key + (taint.value.empty() ? "" : "=" + taint.value) + ":" + taint.effect;
+    }
+    return "";
+  }
+
   void check_nodes() {
     const auto nodes = list_objects<api::core::Node>(session_, {.items_max = kObjectsRead});
     if (!nodes.ok()) return add_error("nodes", nodes.error());
-    std::size_t ready = 0;
+    if (nodes->empty())
+      return add(Verdict::Failed, "nodes", "there are no nodes", "'basalt node' makes this machine one");
+    std::size_t taking = 0;
+    std::size_t tainted = 0;
     std::string bad;
+    std::string taint;
     for (const auto& [node, bytes] : *nodes) {
-      if (api::is_condition_true(node.status.conditions, "Ready") && !node.spec.unschedulable) {
-        ++ready;
-      } else if (bad.empty()) {
-        bad = node.metadata.name;
+      const bool is_ready = api::is_condition_true(node.status.conditions, "Ready");
+      const std::string closing = closing_taint(node);
+      if (is_ready && !node.spec.unschedulable && closing.empty()) {
+        ++taking;
+        continue;
       }
+      if (!closing.empty() && is_ready) ++tainted;
+      if (taint.empty() && is_ready && !closing.empty()) taint = node.metadata.name + " has the taint " + closing;
+      if (bad.empty())
+        bad = node.metadata.name + (!is_ready                 ? " is not Ready"
+                                    : node.spec.unschedulable ? " is unschedulable (cordoned)"
+                                                              : " has the taint " + closing);
     }
-    const std::string text = std::to_string(ready) + " of " + std::to_string(nodes->size()) + " nodes take pods";
-    if (ready == 0) return add(Verdict::Failed, "nodes", text, "'basalt top nodes' lists them");
-    if (ready < nodes->size()) return add(Verdict::Warn, "nodes", text + "; one that does not is " + bad);
-    add(Verdict::Ok, "nodes", text);
+    const std::string text = std::to_string(taking) + " of " + std::to_string(nodes->size()) + " nodes take pods";
+    if (taking == nodes->size()) return add(Verdict::Ok, "nodes", text);
+    if (taking > 0) return add(Verdict::Warn, "nodes", text + "; one that does not: " + bad);
+    if (tainted > 0)
+      return add(Verdict::Warn, "nodes", "only pods that tolerate their taints are placed: " + taint,
+                 "kubectl taint nodes NAME KEY- takes a taint away");
+    add(Verdict::Failed, "nodes", text + ": " + bad, "'basalt top nodes' lists them");
   }
 
   void check_permissions() {

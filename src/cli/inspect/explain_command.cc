@@ -10,6 +10,7 @@
 #include "cli/client/table.h"
 #include "cli/inspect/explanation.h"
 #include "cli/inspect/inspect_commands.h"
+#include "cli/run/job_failures.h"
 #include "cli/run/job_progress.h"
 
 namespace basalt::cli {
@@ -19,10 +20,13 @@ using api::scheduling::PodGroup;
 using api::scheduling::Queue;
 
 // So that the answer comes at once in a cluster of any size; what is beyond is told as "at least".
-constexpr std::size_t kGroupsRead = 2000;
+constexpr std::size_t kGroupsRead = 500;
+constexpr std::size_t kQueuesRead = 2000;
 constexpr std::size_t kNodesRead = 2000;
 constexpr std::size_t kPodsRead = 1000;
 constexpr std::size_t kQueueDepthMax = 32;
+constexpr std::size_t kPodsWithLines = 2;
+constexpr std::size_t kLinesShown = 5;
 
 class Gathering {
  public:
@@ -73,9 +77,15 @@ class Gathering {
   Done read_surroundings() {
     in_.now = session_.runtime.wall_now();
     if (in_.job && is_final(in_.job->status.state.phase)) return Ok{};
-    BASALT_TRY(auto queues, list_if_allowed<Queue>({.items_max = limit(kGroupsRead)}));
+    in_.server_problem = server_problem(session_, session_.stop);
+    BASALT_TRY(auto queues, list_if_allowed<Queue>({.items_max = limit(kQueuesRead)}));
     in_.knows_queues = queues.has_value();
     if (queues) read_queues(*queues);
+    // The scheduler's own word, with numbers, costs one read however large the cluster is.
+    if (!reads_all_ && in_.group && is_explained_by_scheduler(*in_.group)) {
+      in_.groups_are_cut = true;
+      return Ok{};
+    }
     BASALT_TRY(auto groups,
                list_if_allowed<PodGroup>({.items_max = limit(kGroupsRead), .is_cut = &in_.groups_are_cut}));
     in_.groups_are_cut = in_.groups_are_cut || !groups;
@@ -89,7 +99,7 @@ class Gathering {
     if (nodes && !nodes_are_cut) {
       for (auto& node : *nodes) in_.nodes.push_back(std::move(node.object));
     }
-    BASALT_TRY(auto classes, list_if_allowed<api::core::PriorityClass>({.items_max = kGroupsRead}));
+    BASALT_TRY(auto classes, list_if_allowed<api::core::PriorityClass>({.items_max = kQueuesRead}));
     if (classes) {
       for (const auto& [priority, bytes] : *classes) in_.priorities[priority.metadata.name] = priority.value;
     }
@@ -169,6 +179,8 @@ class Printer {
     heading("Gang");
     out_ << "  " << e_.min_member << " pods must start together; " << e_.pods_existing << " exist, " << e_.pods_placed
          << " are placed\n";
+    if (e_.fitted > 0) out_ << "  room was found for " << e_.fitted << "\n";
+    print_shortages();
     for (const Gate& gate : e_.gates) {
       heading("Room in the " + gate.name);
       Table table({"RESOURCE", "REQUESTED", "IN USE", "LIMIT", "FREE", "SHORT"});
@@ -184,19 +196,35 @@ class Printer {
     heading("Place in the queue \"" + e_.queue + "\"");
     const std::string_view least = e_.position_is_a_minimum ? "at least " : "";
     out_ << "  " << least << e_.position << " of " << least << e_.waiting_in_queue << " that wait\n";
-    for (const Waiting& one : e_.ahead)
-      out_ << "  ahead: " << one.name << " (priority " << one.priority << ", waits " << age_of(one.since, now_)
-           << ")\n";
+    for (const Waiting& one : e_.ahead) {
+      out_ << "  ahead: " << one.name;
+      if (one.priority) out_ << " (priority " << *one.priority << ", waits " << age_of(one.since, now_) << ")";
+      out_ << "\n";
+    }
     if (e_.position > e_.ahead.size() + 1) out_ << "  ahead: " << e_.position - 1 - e_.ahead.size() << " more\n";
+  }
+
+  void print_shortages() {
+    if (e_.shortages.empty()) return;
+    heading("What is short");
+    Table table({"RESOURCE", "REQUESTED", "FREE", "SHORT"});
+    for (const Shortage& one : e_.shortages)
+      table.row({one.resource, one.requested, one.free, paint(terminal_, Colour::Red, one.lacking)});
+    table.print(out_, terminal_, "  ");
+    if (!e_.holder.empty()) out_ << "  most of it is held by " << e_.holder << "\n";
   }
 
   void print_pods() {
     if (e_.pod_problems.empty()) return;
     heading("Pods");
-    Table table({"POD", "STATUS", "DETAILS"});
-    for (const PodProblem& pod : e_.pod_problems)
-      table.row({pod.pod, paint(terminal_, Colour::Red, pod.status), pod.details});
-    table.print(out_, terminal_, "  ");
+    for (const PodProblem& pod : e_.pod_problems) {
+      const PodFailure& failure = pod.failure;
+      out_ << "  " << failure.pod << (failure.task.empty() ? "" : " (task " + failure.task + ")") << "  "
+           << paint(terminal_, Colour::Red, failure.reason) << "\n";
+      if (!failure.details.empty()) out_ << "    " << base::escape_controls(failure.details) << "\n";
+      for (const std::string& line : pod.last_lines)
+        out_ << paint(terminal_, Colour::Faint, fit("    | " + line, terminal_.width)) << "\n";
+    }
     if (e_.pod_problems_more > 0) out_ << "  and " << e_.pod_problems_more << " more\n";
   }
 
@@ -205,6 +233,18 @@ class Printer {
   const rt::WallTime now_;
   const Explanation& e_;
 };
+
+// What the first pods in trouble wrote last.
+void read_last_lines(Session& session, const std::string& ns, Explanation& explanation) {
+  for (std::size_t i = 0; i < explanation.pod_problems.size() && i < kPodsWithLines; ++i) {
+    PodProblem& problem = explanation.pod_problems[i];
+    problem.last_lines = last_log_lines(session, ns, problem.failure, kLinesShown, session.stop);
+    // What the node wrote there itself is told already.
+    std::erase_if(problem.last_lines, [&problem](const std::string& line) {
+      return problem.failure.details.find(line) != std::string::npos;
+    });
+  }
+}
 
 int explain_job(CommandCall& call) {
   std::string name;
@@ -222,7 +262,8 @@ int explain_job(CommandCall& call) {
     const auto group = base::strip_prefix(key.name, "podgroup/");
     BASALT_TRY(const ExplainInput input,
                group ? gathering.of_group({key.ns, std::string(*group)}) : gathering.of_job(key));
-    const Explanation explanation = explain(input);
+    Explanation explanation = explain(input);
+    read_last_lines(session, key.ns, explanation);
     if (!output.empty()) {
       print_value(session.out, output, to_json(explanation));
     } else {

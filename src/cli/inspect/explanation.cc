@@ -8,9 +8,9 @@
 #include "api/gen/names.h"
 #include "base/sort.h"
 #include "base/strings.h"
-#include "cli/pod/pod_commands.h"
 #include "cli/run/job_progress.h"
 #include "controllers/podgroup/pod_usage.h"
+#include "scheduler/explain.h"
 
 namespace basalt::cli {
 namespace {
@@ -24,6 +24,14 @@ constexpr std::int64_t kGraceSeconds = 5;  // for a controller or scheduler to l
 
 bool is_usable(const api::core::Node& node) {
   return !node.spec.unschedulable && api::is_condition_true(node.status.conditions, "Ready");
+}
+
+// What the scheduler wrote on a group that still waits.
+std::optional<scheduler::PendingReason> reason_on(const scheduling::PodGroup& group) {
+  const std::string& phase = group.status.phase;
+  if (phase == group_phase::kRunning || phase == group_phase::kCompleted) return std::nullopt;
+  const auto text = group.metadata.annotations.find(scheduler::kPendingAnnotation);
+  return text ? scheduler::decode_reason(*text) : std::nullopt;
 }
 
 class Explainer {
@@ -88,6 +96,10 @@ class Explainer {
 
   // The gates in the order in which a job meets them; the first that is shut is the reason.
   void find_reason() {
+    if (!in_.server_problem.empty()) {
+      wait_for("ServerNotReady", in_.server_problem, {});
+      return;
+    }
     if (in_.job && out_.phase.empty()) {
       wait_for("NoController", "no controller has looked at the job yet", in_.job->metadata.creation_timestamp);
       return;
@@ -126,6 +138,7 @@ class Explainer {
 
   bool group_says_why() {
     if (!in_.group) return false;
+    if (scheduler_says_why()) return true;
     const auto* condition =
         api::find_condition(in_.group->status.conditions, scheduling::pod_group_condition_type::kUnschedulable);
     if (condition == nullptr || condition->status != "True") return false;
@@ -133,6 +146,23 @@ class Explainer {
     const std::string& phase = in_.group->status.phase;
     if (phase == group_phase::kRunning || phase == group_phase::kCompleted) return false;
     wait_for(condition->reason, condition->message, condition->last_transition_time);
+    return true;
+  }
+
+  // The reason with its numbers, which our scheduler leaves on the pod group.
+  bool scheduler_says_why() {
+    told_ = reason_on(*in_.group);
+    if (!told_) return false;
+    const auto* condition =
+        api::find_condition(in_.group->status.conditions, scheduling::pod_group_condition_type::kUnschedulable);
+    const bool has_condition = condition != nullptr && condition->status == "True";
+    std::string text = told_->text;
+    if (text.empty() && has_condition) text = condition->message;
+    wait_for(scheduler::to_string(told_->kind), std::move(text),
+             has_condition ? condition->last_transition_time : api::Time());
+    for (const auto& one : told_->shortages) out_.shortages.push_back({one.name, one.requested, one.free, one.lacking});
+    out_.holder = told_->holder;
+    out_.fitted = told_->fitted;
     return true;
   }
 
@@ -174,7 +204,7 @@ class Explainer {
       }
       if (!gate.lines.empty()) out_.gates.push_back(std::move(gate));
     }
-    if (in_.nodes.empty()) return;
+    if (in_.nodes.empty() || !out_.shortages.empty()) return;
     api::ResourceList total;
     for (const auto& node : in_.nodes) {
       if (is_usable(node)) total += node.status.allocatable;
@@ -199,6 +229,13 @@ class Explainer {
 
   void find_position() {
     if (!in_.group || !stands_in_queue(*in_.group)) return;
+    // The scheduler has seen all groups; where not all were read here, its word counts.
+    if (told_ && told_->position > 0 && in_.groups_are_cut) {
+      out_.position = told_->position;
+      out_.waiting_in_queue = std::max(told_->waiting, told_->position);
+      if (!told_->ahead.empty()) out_.ahead.push_back({told_->ahead, std::nullopt, {}});
+      return;
+    }
     const auto rank = [this](const scheduling::PodGroup& group) {
       return std::tuple(-priority_of(group), group.metadata.creation_timestamp, group.metadata.namespace_,
                         group.metadata.name);
@@ -229,49 +266,33 @@ class Explainer {
   // A container that keeps ending, or a pod that nobody places, is what the user wants to hear of even if the job
   // itself counts as Running.
   void find_pod_problems() {
+    std::vector<PodFailure> failures;
     for (const auto& pod : in_.pods) {
-      if (auto problem = problem_of(pod)) {
-        if (out_.pod_problems.size() < kPodProblemsShown) {
-          out_.pod_problems.push_back(std::move(*problem));
-        } else {
-          ++out_.pod_problems_more;
-        }
+      auto failure = failure_of(pod);
+      if (!failure) failure = unplaced(pod);
+      if (failure) failures.push_back(std::move(*failure));
+    }
+    sort_failures(failures);
+    for (PodFailure& failure : failures) {
+      if (out_.pod_problems.size() < kPodProblemsShown) {
+        out_.pod_problems.push_back({std::move(failure), {}});
+      } else {
+        ++out_.pod_problems_more;
       }
     }
   }
 
-  std::optional<PodProblem> problem_of(const api::core::Pod& pod) const {
-    const PodSummary summary = summarize(pod, in_.now);
-    std::string details;
-    bool is_one = pod.status.phase == api::core::pod_phase::kFailed;
-    for (const auto& container : pod.status.container_statuses) {
-      const auto& end = container.state.terminated ? container.state.terminated : container.last_state.terminated;
-      const bool waits = container.state.waiting && !container.state.waiting->reason.empty() &&
-                         container.state.waiting->reason != "ContainerCreating" &&
-                         container.state.waiting->reason != "PodInitializing";
-      const bool ended_badly = end && end->exit_code != 0;
-      if (!waits && !(ended_badly && (is_one || container.restart_count > 0))) continue;
-      is_one = true;
-      std::string text = container.name + ":";
-      if (ended_badly) text += " exit code " + std::to_string(end->exit_code);
-      if (container.restart_count > 0) text += " restarted " + std::to_string(container.restart_count) + " times";
-      const std::string& why = waits && !container.state.waiting->message.empty() ? container.state.waiting->message
-                               : end                                              ? end->message
-                                                                                  : pod.status.message;
-      if (!why.empty()) text += " (" + std::string(base::trim(why)) + ")";
-      details += (details.empty() ? "" : "; ") + text;
-    }
-    if (!is_one && pod.spec.node_name.empty()) {
-      const auto* scheduled = api::find_condition(pod.status.conditions, api::condition_types::kPodScheduled);
-      // What the pod group says already need not be repeated for each pod.
-      if (scheduled != nullptr && scheduled->status == "False" && scheduled->message != out_.message) {
-        is_one = true;
-        details = scheduled->message;
-      }
-    }
-    if (!is_one) return std::nullopt;
-    if (details.empty()) details = pod.status.message;
-    return PodProblem{pod.metadata.name, summary.status, details};
+  std::optional<PodFailure> unplaced(const api::core::Pod& pod) const {
+    if (!pod.spec.node_name.empty()) return std::nullopt;
+    const auto* scheduled = api::find_condition(pod.status.conditions, api::condition_types::kPodScheduled);
+    // What the pod group says already need not be repeated for each pod.
+    if (scheduled == nullptr || scheduled->status != "False" || scheduled->message == out_.message) return std::nullopt;
+    PodFailure failure;
+    failure.pod = pod.metadata.name;
+    failure.task = pod.metadata.annotations.get(api::keys::kTaskSpec);
+    failure.reason = scheduled->reason.empty() ? "Pending" : scheduled->reason;
+    failure.details = scheduled->message;
+    return failure;
   }
 
   bool is_older_than_grace(api::Time time) const { return time && (now() - time).count() > kGraceSeconds; }
@@ -282,7 +303,10 @@ class Explainer {
     if (!out_.pod_problems.empty()) {
       const std::string ns = in_.job ? in_.job->metadata.namespace_ : in_.pods.front().metadata.namespace_;
       const std::string name = in_.job ? in_.job->metadata.name : "";
-      if (!name.empty()) remedies.push_back("read what the pods wrote: basalt logs " + name + " -n " + ns);
+      const bool have_written = std::any_of(out_.pod_problems.begin(), out_.pod_problems.end(),
+                                            [](const PodProblem& one) { return !one.failure.container.empty(); });
+      if (!name.empty() && have_written)
+        remedies.push_back("read what the pods wrote: basalt logs " + name + " -n " + ns);
     }
     if (out_.phase == "Aborted" && in_.job)
       remedies.push_back("start it again: basalt job resume " + in_.job->metadata.name + " -n " +
@@ -313,7 +337,12 @@ class Explainer {
       remedies.push_back("open the queue: basalt queue operate -a open -n " + out_.queue);
       return;
     }
-    for (const Gate& gate : out_.gates) add_remedy_of(gate);
+    if (told_) {
+      const std::string unblock = told_->unblock.empty() ? scheduler::unblock_text(*told_) : told_->unblock;
+      if (!unblock.empty()) remedies.push_back(unblock);
+    } else {
+      for (const Gate& gate : out_.gates) add_remedy_of(gate);
+    }
     if (out_.position > 1) remedies.push_back("let those ahead run first, or give this one a higher priorityClassName");
   }
 
@@ -339,6 +368,7 @@ class Explainer {
 
   const ExplainInput& in_;
   Explanation out_;
+  std::optional<scheduler::PendingReason> told_;  // by the scheduler
 };
 
 json::Value json_of(const Gate& gate) {
@@ -383,17 +413,35 @@ api::ResourceList countable(const api::ResourceList& resources) {
   return result;
 }
 
+bool is_explained_by_scheduler(const scheduling::PodGroup& group) {
+  const auto reason = reason_on(group);
+  return reason && reason->position > 0;
+}
+
 Explanation explain(const ExplainInput& input) { return Explainer(input).run(); }
 
 json::Value to_json(const Explanation& e) {
   json::Array gates;
   for (const Gate& gate : e.gates) gates.push_back(json_of(gate));
+  json::Array shortages;
+  for (const Shortage& one : e.shortages) {
+    shortages.push_back(json::Object{
+        {"resource", one.resource}, {"requested", one.requested}, {"free", one.free}, {"lacking", one.lacking}});
+  }
   json::Array ahead;
-  for (const Waiting& one : e.ahead)
-    ahead.push_back(json::Object{{"name", one.name}, {"priority", one.priority}, {"since", one.since.to_string()}});
+  for (const Waiting& one : e.ahead) {
+    json::Object object{{"name", one.name}};
+    if (one.priority) object.set("priority", *one.priority);
+    if (one.since) object.set("since", one.since.to_string());
+    ahead.push_back(std::move(object));
+  }
   json::Array pods;
   for (const PodProblem& pod : e.pod_problems)
-    pods.push_back(json::Object{{"name", pod.pod}, {"status", pod.status}, {"details", pod.details}});
+    pods.push_back(json::Object{{"name", pod.failure.pod},
+                                {"task", pod.failure.task},
+                                {"status", pod.failure.reason},
+                                {"details", pod.failure.details},
+                                {"lastLines", texts(pod.last_lines)}});
   return json::Object{
       {"subject", e.subject},
       {"phase", e.phase},
@@ -403,6 +451,8 @@ json::Value to_json(const Explanation& e) {
       {"message", e.message},
       {"reasonSince", e.reason_since.to_string()},
       {"gang", json::Object{{"minMember", e.min_member}, {"pods", e.pods_existing}, {"placed", e.pods_placed}}},
+      {"short", std::move(shortages)},
+      {"holder", e.holder},
       {"gates", std::move(gates)},
       {"queue", json::Object{{"name", e.queue},
                              {"position", static_cast<std::int64_t>(e.position)},

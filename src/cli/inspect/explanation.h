@@ -13,6 +13,7 @@
 #include "api/gen/scheduling_queue.h"
 #include "api/resource_list.h"
 #include "api/time.h"
+#include "cli/pod/pod_failure.h"
 #include "json/value.h"
 #include "rt/time.h"
 
@@ -34,6 +35,7 @@ struct ExplainInput {
   std::map<std::string, std::int64_t> priorities;  // by class
   std::vector<api::core::Node> nodes;              // empty: not known
   api::ResourceList in_use;                        // of the whole cluster
+  std::string server_problem;                      // what the server says of itself; "" if it is well
   rt::WallTime now{};
 };
 
@@ -52,16 +54,24 @@ struct Gate {
   [[nodiscard]] bool is_shut() const;
 };
 
+// What the scheduler itself found short on the nodes or in the queue, in its own words.
+struct Shortage {
+  std::string resource;
+  std::string requested;
+  std::string free;
+  std::string lacking;
+};
+
 struct Waiting {
   std::string name;
-  std::int64_t priority = 0;
+  std::optional<std::int64_t> priority;  // nothing if only the name is known
   api::Time since;
 };
 
+// A pod in trouble, or one that nobody places.
 struct PodProblem {
-  std::string pod;
-  std::string status;   // "CrashLoopBackOff", "Failed"
-  std::string details;  // "exit code 3, restarted 4 times: ..."
+  PodFailure failure;
+  std::vector<std::string> last_lines;  // of its log; the caller reads them
 };
 
 struct Explanation {
@@ -76,6 +86,9 @@ struct Explanation {
   std::int64_t min_member = 0;
   std::int64_t pods_existing = 0;
   std::int64_t pods_placed = 0;
+  std::vector<Shortage> shortages;
+  std::string holder;       // "namespace/name" of the group that has most of what is short
+  std::int64_t fitted = 0;  // pods of the gang for which the scheduler found room
   std::vector<Gate> gates;
   std::string queue;
   std::size_t position = 0;  // 1 = next; 0 = does not stand in a queue
@@ -87,6 +100,10 @@ struct Explanation {
   std::vector<std::string> dependencies;  // "task b waits for task a"
   std::vector<std::string> remedies;
 };
+
+// Whether the scheduler has written on the pod group why it waits, with numbers and the place in the queue: then nodes
+// and other groups need not be read.
+[[nodiscard]] bool is_explained_by_scheduler(const api::scheduling::PodGroup& group);
 
 [[nodiscard]] Explanation explain(const ExplainInput& input);
 [[nodiscard]] json::Value to_json(const Explanation& explanation);

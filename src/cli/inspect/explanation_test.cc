@@ -159,10 +159,58 @@ status:
      lastState: {terminated: {exitCode: 3}}})")};
   const Explanation e = explain(in);
   ASSERT_EQ(e.pod_problems.size(), 1u);
-  EXPECT_EQ(e.pod_problems[0].status, "CrashLoopBackOff");
-  EXPECT_EQ(e.pod_problems[0].details, "main: exit code 3 restarted 4 times (back-off 40s)");
+  EXPECT_EQ(e.pod_problems[0].failure.reason, "CrashLoopBackOff");
+  EXPECT_EQ(e.pod_problems[0].failure.details, "container main: exit code 3, restarted 4 times (back-off 40s)");
   ASSERT_EQ(e.remedies.size(), 1u);
   EXPECT_EQ(e.remedies[0], "read what the pods wrote: basalt logs train -n ml");
+}
+
+TEST(Explanation, UsersC_4311_TheSchedulersOwnNumbersAreShown) {
+  ExplainInput in = waiting_job();
+  in.group->metadata.annotations.set(
+      "basalt.volcano.sh/pending",
+      R"({"kind":"ClusterTooSmall","text":"the gang needs more than all nodes have","needed":3,"fitted":1,"position":7,
+          "waiting":9,"ahead":"ml/big","holder":"ml/hog","unblock":"2 more nodes",
+          "short":[{"resource":"cpu","requested":"12","free":"2","lacking":"10"}]})");
+  EXPECT_TRUE(is_explained_by_scheduler(*in.group));
+  in.groups_are_cut = true;
+  Explanation e = explain(in);
+  EXPECT_EQ(e.reason, "ClusterTooSmall");
+  EXPECT_EQ(e.message, "the gang needs more than all nodes have");
+  ASSERT_EQ(e.shortages.size(), 1u);
+  EXPECT_EQ(e.shortages[0].requested + "/" + e.shortages[0].free + "/" + e.shortages[0].lacking, "12/2/10");
+  EXPECT_EQ(e.position, 7u);
+  EXPECT_EQ(e.waiting_in_queue, 9u);
+  EXPECT_FALSE(e.position_is_a_minimum);
+  ASSERT_EQ(e.ahead.size(), 1u);
+  EXPECT_EQ(e.ahead[0].name, "ml/big");
+  EXPECT_EQ(e.holder, "ml/hog");
+  EXPECT_EQ(e.fitted, 1);
+  ASSERT_GE(e.remedies.size(), 1u);
+  EXPECT_EQ(e.remedies[0], "2 more nodes");
+  EXPECT_EQ(to_json(e).find_path({"short"})->as_array().size(), 1u);
+  // Where all groups were read, the place is the one of now.
+  in.groups_are_cut = false;
+  in.other_groups = {other("older", 1)};
+  e = explain(in);
+  EXPECT_EQ(e.position, 2u);
+  EXPECT_EQ(e.waiting_in_queue, 2u);
+  EXPECT_EQ(e.ahead.at(0).name, "ml/older");
+  // What was written for a wait that is over, or is not ours, explains nothing.
+  in.group->status.phase = "Running";
+  in.job->status.state.phase = "Running";
+  EXPECT_FALSE(explain(in).is_waiting);
+  in = waiting_job();
+  in.group->metadata.annotations.set("basalt.volcano.sh/pending", "{\"kind\":\"Nonsense\"}");
+  EXPECT_EQ(explain(in).reason, "NotEnoughResources");
+}
+
+TEST(Explanation, AServerThatCannotWriteComesFirst) {
+  ExplainInput in = waiting_job();
+  in.server_problem = "the disk is full";
+  const Explanation e = explain(in);
+  EXPECT_EQ(e.reason, "ServerNotReady");
+  EXPECT_EQ(e.message, "the disk is full");
 }
 
 TEST(Explanation, PlacedPodsAreNotAskedForAgain) {

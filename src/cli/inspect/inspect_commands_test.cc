@@ -212,7 +212,7 @@ TEST(Inspect, LogsOfAllPodsWithTheirNames) {
 }
 
 TEST(Inspect, DoctorFindsWhatIsMissing) {
-  on_cluster([](sim::Cluster&, TestHost& host) {
+  on_cluster([](sim::Cluster& cluster, TestHost& host) {
     Ran ran = run_line(host, doctor_command(), "basalt doctor", {});
     EXPECT_EQ(ran.exit, 1);
     EXPECT_TRUE(ran.out.starts_with("failed   server")) << ran.out;
@@ -233,7 +233,25 @@ TEST(Inspect, DoctorFindsWhatIsMissing) {
     EXPECT_NE(ran.out.find("ok       queue        the queue \"default\" is open"), std::string::npos) << ran.out;
     EXPECT_NE(ran.out.find("failed   controllers  1 jobs have waited for longer than 15 s"), std::string::npos)
         << ran.out;
-    EXPECT_NE(ran.out.find("failed   nodes        0 of 0 nodes take pods"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("failed   nodes        there are no nodes"), std::string::npos) << ran.out;
+    add_node(cluster);
+    cluster.patch(resources::kNodes, "", "n1", R"({"spec":{"taints":[{"key":"gpu","effect":"NoSchedule"}]}})");
+    ran = run_line(host, doctor_command(), "basalt doctor", {});
+    EXPECT_NE(ran.out.find("warn     nodes        only pods that tolerate their taints are placed: n1 has the taint "
+                           "gpu:NoSchedule"),
+              std::string::npos)
+        << ran.out;
+    host.on_get = [](const std::string& path) -> Result<std::string> {
+      if (path == "/version") return std::string("{}");
+      Error error = Error::make(Reason::InternalError, "the disk of /data is full");
+      error.code = 500;
+      return error;
+    };
+    ran = run_line(host, doctor_command(), "basalt doctor", {});
+    EXPECT_EQ(ran.exit, kExitFailed);
+    EXPECT_NE(ran.out.find("failed   ready        the server says of itself: the disk of /data is full"),
+              std::string::npos)
+        << ran.out;
   });
 }
 

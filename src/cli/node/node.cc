@@ -94,7 +94,8 @@ void add_flags(GoFlags& flags, NodeFlags& target) {
   flags.text("host-path-root", target.host_path_root, "folder under which hostPath volumes lie", "FOLDER");
   flags.truth("limit-memory", target.limit_memory, "limits.memory bounds the address space of each process");
   flags.section("Simulation");
-  flags.number("simulated", target.simulated, "so many nodes on which nothing runs; pods go through their phases");
+  flags.custom("simulated", "so many nodes on which nothing runs; pods go through their phases: 100, 5k", "N",
+               [&target](std::string_view value) { return take_count(value, target.simulated); });
   flags.text("prefix", target.nodes.prefix, "of their names", "TEXT");
   flags.number("zones", target.nodes.zones, "so many zones that they lie in, in turn; 0: no zone labels");
   flags.duration("start-delay", target.start_delay, "from bound to Running, for pods without the annotation");

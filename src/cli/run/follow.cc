@@ -6,6 +6,7 @@
 #include "api/gen/batch_job.h"
 #include "api/gen/names.h"
 #include "cli/run/display.h"
+#include "cli/run/job_failures.h"
 #include "cli/run/job_follower.h"
 #include "cli/run/run_commands.h"
 
@@ -15,6 +16,9 @@ namespace {
 constexpr rt::Duration kTick = std::chrono::milliseconds(100);
 constexpr rt::Duration kWatchSlice = std::chrono::milliseconds(20);  // of a tick, for each job
 constexpr rt::Duration kLogsEvery = std::chrono::milliseconds(500);
+constexpr rt::Duration kFailuresEvery = std::chrono::seconds(1);
+// With more pods than this the end of one's log is far above by the time the job ends.
+constexpr std::int64_t kFewPods = 4;
 
 class Following {
  public:
@@ -22,6 +26,7 @@ class Following {
       : session_(session), options_(options), display_(session.host, session.out) {
     for (const FollowedJob& job : jobs) {
       followers_.push_back(std::make_unique<JobFollower>(session, api::ObjectKey{job.ns, job.name}, job.uid));
+      failures_.push_back(std::make_unique<JobFailures>(session, api::ObjectKey{job.ns, job.name}));
       if (!options.logs) continue;
       PodSetLogs::Options logs;
       logs.label_selector = std::string(api::keys::kJobName) + "=" + job.name;
@@ -32,10 +37,11 @@ class Following {
   }
 
   Result<int> run() {
-    const rt::Instant deadline = options_.timeout.value.count() > 0
-                                     ? rt::saturating_add(session_.runtime.now(), options_.timeout.value)
-                                     : rt::kNever;
+    rt::Instant deadline = options_.deadline;
+    if (deadline == rt::kNever && options_.timeout.value.count() > 0)
+      deadline = rt::saturating_add(session_.runtime.now(), options_.timeout.value);
     rt::Instant next_logs = session_.runtime.now();
+    next_failures_ = rt::saturating_add(session_.runtime.now(), kFailuresEvery);
     std::size_t changes_shown = 0;
     while (!all_ended()) {
       Done looked = look();
@@ -54,9 +60,11 @@ class Following {
       changes_shown = changes;
       next_logs = rt::saturating_add(session_.runtime.now(), kLogsEvery);
       show_logs(false);
+      show_troubles();
     }
     show_logs(true);
     display_.finish(progress());
+    show_failures();
     for (const auto& follower : followers_) {
       if (follower->exit_code() != 0) return follower->exit_code();
     }
@@ -105,6 +113,29 @@ class Following {
         display_.note("logs of " + std::to_string(logs->pods_left_out()) +
                       " further pods are not shown; --max-log-pods raises the number");
       }
+    }
+  }
+
+  // Pods that keep failing in a job that counts as Running or Pending.
+  void show_troubles() {
+    if (session_.runtime.now() < next_failures_) return;
+    next_failures_ = rt::saturating_add(session_.runtime.now(), kFailuresEvery);
+    for (std::size_t i = 0; i < followers_.size(); ++i) {
+      if (followers_[i]->has_ended()) continue;
+      for (const std::string& sentence : failures_[i]->look(followers_[i]->uid(), session_.stop))
+        display_.note(sentence);
+    }
+  }
+
+  // Why the jobs that did not complete did not.
+  void show_failures() {
+    for (std::size_t i = 0; i < followers_.size(); ++i) {
+      if (followers_[i]->exit_code() == kExitJobCompleted) continue;
+      std::int64_t pods = 0;
+      for (const TaskProgress& task : followers_[i]->progress().tasks) pods += task.replicas;
+      const bool with_logs = !options_.logs || pods > kFewPods;
+      for (const std::string& line : failures_[i]->report(followers_[i]->uid(), with_logs, session_.stop))
+        display_.note(line);
     }
   }
 
@@ -163,6 +194,8 @@ class Following {
   Display display_;
   std::vector<std::unique_ptr<JobFollower>> followers_;
   std::vector<std::unique_ptr<PodSetLogs>> logs_;
+  std::vector<std::unique_ptr<JobFailures>> failures_;  // one for each follower
+  rt::Instant next_failures_{};
   bool has_said_left_out_ = false;
 };
 

@@ -11,6 +11,8 @@ namespace basalt::cli {
 namespace {
 
 constexpr rt::Duration kEventsEvery = std::chrono::seconds(1);
+// A job that has not moved for this long may be waiting for the server itself.
+constexpr rt::Duration kQuiet = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -20,6 +22,7 @@ JobFollower::JobFollower(Session& session, api::ObjectKey key, std::string uid)
       uid_(std::move(uid)),
       watch_(session, kube::resource_of<api::batch::Job>(), key_),
       begun_(session.runtime.now()),
+      changed_at_(begun_),
       next_events_(begun_) {
   progress_.ns = key_.ns;
   progress_.name = key_.name;
@@ -30,6 +33,7 @@ Done JobFollower::poll(rt::Instant deadline, const rt::StopToken& stop) {
   BASALT_TRY(const auto change, watch_.next(deadline, stop));
   if (change) {
     ++changes_;
+    changed_at_ = session_.runtime.now();
     if (change->object == nullptr) {
       is_deleted_ = true;
     } else {
@@ -54,6 +58,14 @@ Done JobFollower::poll(rt::Instant deadline, const rt::StopToken& stop) {
 
 // The pod group knows why first; the job repeats it after a while.
 void JobFollower::look_for_reason(const rt::StopToken& stop) {
+  const bool is_waiting = progress_.phase.empty() || progress_.phase == api::batch::job_phase::kPending;
+  if (is_waiting && session_.runtime.now() - changed_at_ >= kQuiet) {
+    if (std::string problem = server_problem(session_, stop); !problem.empty()) {
+      progress_.reason = "ServerNotReady";
+      progress_.message = std::move(problem);
+      return;
+    }
+  }
   if (uid_.empty() || progress_.phase != api::batch::job_phase::kPending) return;
   using api::scheduling::PodGroup;
   const auto answer = session_.client.call({.verb = kube::Verb::Get,

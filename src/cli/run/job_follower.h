@@ -42,6 +42,7 @@ class JobFollower {
   bool is_deleted_ = false;
   const rt::Instant begun_;
   std::optional<rt::Instant> ended_;
+  rt::Instant changed_at_;
   rt::Instant next_events_;
 };
 

@@ -1,10 +1,12 @@
-#include "cli/run/hyper_follow.h"
+#include "cli/run/run_commands.h"
 
+#include <algorithm>
 #include <ostream>
 #include <set>
 #include <utility>
 
 #include "api/gen/batch_job.h"
+#include "api/gen/core_workloads.h"
 #include "api/gen/scheduling_queue.h"
 #include "base/strings.h"
 #include "cli/cli.h"
@@ -36,7 +38,15 @@ std::string shown_name(const Manifest& manifest, const kube::Identity& identity)
 
 class Submission {
  public:
-  Submission(Session& session, const RunOptions& options) : session_(session), options_(options) {}
+  Submission(Session& session, const RunOptions& options)
+      : session_(session),
+        options_(options),
+        deadline_(options.timeout.value.count() > 0 ? rt::saturating_add(session.runtime.now(), options.timeout.value)
+                                                    : rt::kNever) {}
+
+  // Of the whole command; kNever without --timeout.
+  [[nodiscard]] rt::Instant deadline() const { return deadline_; }
+  [[nodiscard]] bool is_out_of_time() const { return session_.runtime.now() >= deadline_; }
 
   Done submit(const Manifest& manifest) {
     if (manifest.is_job() && options_.replace && !options_.dry_run) {
@@ -112,7 +122,7 @@ class Submission {
   void wait_for_queue(const Manifest& manifest) {
     const std::string queue(manifest.object.string_at({"spec", "queue"}));
     if (fresh_queues_.erase(queue) == 0) return;
-    const rt::Instant deadline = rt::saturating_add(session_.runtime.now(), kQueueTimeout);
+    const rt::Instant deadline = std::min(deadline_, rt::saturating_add(session_.runtime.now(), kQueueTimeout));
     while (session_.runtime.now() < deadline) {
       const auto found = get_object<api::scheduling::Queue>(session_, {"", queue});
       if (!found.ok() || !found->object.status.state.empty()) return;  // the server has the last word
@@ -136,26 +146,72 @@ class Submission {
     if (key.name.empty()) return Ok{};
     BASALT_TRY_DONE(kube::delete_object(session_.client, manifest.resource, key,
                                         {.propagation = kube::Propagation::Foreground}, session_.stop));
-    const rt::Instant deadline = rt::saturating_add(session_.runtime.now(), kReplaceTimeout);
+    const bool is_timed = deadline_ != rt::kNever;
+    const rt::Instant limit = is_timed ? deadline_ : rt::saturating_add(session_.runtime.now(), kReplaceTimeout);
     for (;;) {
       const auto old = get_bytes(session_, manifest.resource, key);
       if (!old.ok() && old.error().is(Reason::NotFound)) return Ok{};
       if (!old.ok() && !old.error().is_transient()) return old.error();
-      if (session_.runtime.now() >= deadline) {
+      if (session_.runtime.now() >= limit) {
         return Error::make(Reason::DeadlineExceeded,
-                           "the old job " + key.to_string() +
-                               " is still being deleted after 60 s; something holds one of its pods ('basalt tree " +
-                               key.name + "' shows them). Try again later.");
+                           "the old job " + key.to_string() + " is still being deleted after " +
+                               (is_timed ? options_.timeout.to_string() : "60s") +
+                               ": its pods are given their time to end ('basalt tree " + key.name + " -n " + key.ns +
+                               "' shows them). Nothing new was submitted for it; try again later" +
+                               (is_timed ? ", or with a longer --timeout." : "."));
       }
-      if (session_.stop.wait_for(session_.runtime, kReplacePoll)) return Error::make(Reason::Cancelled, "interrupted");
+      const rt::Duration pause = std::min(kReplacePoll, limit - session_.runtime.now());
+      if (session_.stop.wait_for(session_.runtime, std::max(pause, rt::Duration::zero())))
+        return Error::make(Reason::Cancelled, "interrupted");
     }
   }
 
   Session& session_;
   const RunOptions& options_;
+  const rt::Instant deadline_;
   std::vector<Submitted> submitted_;
   std::set<std::string> fresh_queues_;  // created or changed by this run, not known to be open
 };
+
+// Every priority class that a job names, with its place.
+std::vector<std::pair<std::string, std::string>> named_priorities(const Manifest& manifest) {
+  std::vector<std::pair<std::string, std::string>> named;
+  const auto add = [&](std::string_view name, const std::string& field) {
+    if (!name.empty()) named.emplace_back(std::string(name), manifest.place + ": " + field);
+  };
+  add(manifest.object.string_at({"spec", "priorityClassName"}), "spec.priorityClassName");
+  const json::Value* tasks = manifest.object.find_path({"spec", "tasks"});
+  if (tasks == nullptr || !tasks->is_array()) return named;
+  for (std::size_t i = 0; i < tasks->as_array().size(); ++i)
+    add(tasks->as_array()[i].string_at({"template", "spec", "priorityClassName"}),
+        "spec.tasks[" + std::to_string(i) + "].template.spec.priorityClassName");
+  return named;
+}
+
+// The server takes such a job, because the class may come later, and then refuses each of its pods.
+Done check_priorities(Session& session, const std::vector<Manifest>& manifests) {
+  std::vector<std::pair<std::string, std::string>> named;
+  std::set<std::string> known;
+  for (const Manifest& manifest : manifests) {
+    if (manifest.kind == "PriorityClass") known.insert(manifest.name());
+    if (!manifest.is_job()) continue;
+    for (auto& one : named_priorities(manifest)) named.push_back(std::move(one));
+  }
+  if (named.empty()) return Ok{};
+  const auto classes = list_objects<api::core::PriorityClass>(session, {});
+  if (!classes.ok()) return Ok{};  // who may not read them may still submit
+  for (const auto& [one, bytes] : *classes) known.insert(one.metadata.name);
+  std::string problems;
+  for (const auto& [name, place] : named) {
+    if (known.contains(name)) continue;
+    const std::vector<std::string_view> candidates(known.begin(), known.end());
+    problems +=
+        "\n  " + place + ": there is no PriorityClass " + base::quote(name) + base::did_you_mean(name, candidates);
+  }
+  if (problems.empty()) return Ok{};
+  return Error::invalid_input("nothing was submitted, because:" + problems + "\n  The cluster has: " +
+                              base::join(std::vector<std::string>(known.begin(), known.end()), ", "));
+}
 
 int run_from_flags(CommandCall& call) {
   RunOptions options;
@@ -167,7 +223,7 @@ int run_from_flags(CommandCall& call) {
                  'f');
   flags.text("namespace", options.ns, "namespace of objects that name none", "NAMESPACE", 'n');
   flags.truth("detach", options.detach, "submit and return at once", 'd');
-  flags.duration("timeout", options.timeout, "follow for at most this long; the job goes on");
+  flags.duration("timeout", options.timeout, "wait and follow for at most this long in all; the job goes on");
   flags.truth("delete-after", options.delete_after, "delete what was created at the end, whatever the outcome");
   flags.truth("replace", options.replace, "delete jobs of the same names first");
   flags.truth("no-logs", no_logs, "do not show the pods' logs");
@@ -199,11 +255,16 @@ constexpr ClientCommand kRunCommand{"run", "submit what a file holds and follow 
 
 Result<int> run_manifests(Session& session, const RunOptions& options) {
   BASALT_TRY(const std::vector<Manifest> manifests, load_manifests(session, options.files, options.ns));
+  BASALT_TRY_DONE(check_priorities(session, manifests));
   Submission submission(session, options);
   for (const Manifest& manifest : manifests) {
     Done done = submission.submit(manifest);
     if (done.ok()) continue;
     if (options.delete_after && !options.dry_run) static_cast<void>(submission.remove_all());
+    if (done.error().is(Reason::DeadlineExceeded) && submission.is_out_of_time()) {
+      session.err << "basalt run: " << done.error().message << "\n";
+      return kExitTimeout;
+    }
     return std::move(done).error();
   }
   const std::vector<FollowedJob> jobs = submission.jobs();
@@ -225,6 +286,7 @@ Result<int> run_manifests(Session& session, const RunOptions& options) {
   const Result<int> outcome = follow_jobs(session, jobs,
                                           {.logs = options.logs,
                                            .timeout = options.timeout,
+                                           .deadline = submission.deadline(),
                                            .log_pods_max = static_cast<std::size_t>(options.log_pods_max),
                                            .may_delete = true});
   // After Ctrl-C the user has decided already.

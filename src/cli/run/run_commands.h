@@ -28,7 +28,8 @@ struct RunOptions {
 // What follows jobs that exist: `basalt run` after it has submitted, and `basalt watch`.
 struct FollowOptions {
   bool logs = true;
-  api::Duration timeout{};
+  api::Duration timeout{};            // 0 = none
+  rt::Instant deadline = rt::kNever;  // if the time began before the following
   std::size_t log_pods_max = 32;
   bool may_delete = false;  // whether Ctrl-C offers to delete
 };

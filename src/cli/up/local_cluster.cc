@@ -9,7 +9,11 @@
 #include "apiserver/http/cluster_files.h"
 #include "apiserver/http/front.h"
 #include "apiserver/registry/api_server.h"
+#include "apiserver/store/store.h"
+#include "cli/up/data_folder.h"
 #include "cli/up/pod_log_handler.h"
+#include "cli/up/port_holder.h"
+#include "controllers/datadependency/claim_caches.h"
 #include "controllers/manager/controller_manager.h"
 #include "crds/crds.h"
 #include "federation/federation.h"
@@ -19,6 +23,7 @@
 #include "node/process_node.h"
 #include "node/simulated_nodes.h"
 #include "scheduler/scheduler.h"
+#include "workloads/manager.h"
 
 namespace basalt::cli {
 namespace {
@@ -49,6 +54,17 @@ std::unique_ptr<kube::EventRecorder> recorder_of(rt::Runtime& runtime, kube::Cli
   return recorder;
 }
 
+Error cannot_listen(const std::string& address, std::uint16_t port, const Error& error) {
+  if (port == 0) return Error::make(Reason::Forbidden, error.message + " Choose another address by --address.");
+  // The address is named already.
+  const auto colon = error.message.rfind(": ");
+  const std::string cause = colon == std::string::npos ? error.message : error.message.substr(colon + 2);
+  const std::string holder = port_holder(port);
+  return Error::make(Reason::Conflict, "port " + std::to_string(port) + " of " + address + " cannot be taken: " +
+                                           cause + (holder.empty() ? "" : " It is held by " + holder + ".") +
+                                           " Choose another one by --port, or none (--port 0) for any that is free.");
+}
+
 }  // namespace
 
 // In the order in which they are made; they end in the opposite one.
@@ -62,6 +78,7 @@ struct LocalCluster::Parts {
   std::unique_ptr<apiserver::ApiServer> server;
   std::unique_ptr<kube::Client> admin;
 
+  std::unique_ptr<controllers::datadependency::ClaimCaches> claims;  // of a control plane: its admission asks them
   std::vector<std::pair<std::string, std::unique_ptr<LocalCluster>>> members;
   std::unique_ptr<kube::Client> federation_client;
   std::unique_ptr<federation::Federation> federation;
@@ -78,6 +95,9 @@ struct LocalCluster::Parts {
   std::unique_ptr<kube::Client> controllers_client;
   std::unique_ptr<controllers::ControllerManager> controllers;
   rt::Thread controllers_starter;
+
+  std::unique_ptr<kube::Client> workloads_client;
+  std::unique_ptr<workloads::WorkloadManager> workloads;
 
   std::unique_ptr<PodLogHandler> logs;
   std::unique_ptr<apiserver::Front> front;
@@ -112,11 +132,9 @@ Done LocalCluster::start_parts(const rt::StopToken& stop) {
   options.rbac = true;
   options.token_key = parts.files.service_token_key;
   BASALT_TRY(parts.server, apiserver::ApiServer::open(runtime_, log_, std::move(options)));
-  if (!options_.api_only) {
-    parts.server->add_admission_hook(admission::make_admission_hook(runtime_, *parts.server, {}));
-  }
-  BASALT_TRY_DONE(parts.server->start());
   parts.admin = client_of(runtime_, *parts.server, "basalt");
+  if (!options_.api_only) add_admission();
+  BASALT_TRY_DONE(parts.server->start());
   if (options_.api_only) return listen();
 
   BASALT_TRY_DONE(crds::install(runtime_, *parts.admin, stop));
@@ -125,14 +143,28 @@ Done LocalCluster::start_parts(const rt::StopToken& stop) {
   } else {
     BASALT_TRY_DONE(start_nodes(stop));
     start_scheduler();
+    if (options_.runs_workloads) start_workloads();
   }
   start_controllers();
   return listen();
 }
 
+void LocalCluster::add_admission() {
+  Parts& parts = *parts_;
+  webhooks::RuleOptions rules;
+  if (options_.members > 0) {
+    parts.claims = std::make_unique<controllers::datadependency::ClaimCaches>(runtime_, *parts.admin, log_);
+    rules.binding_patch = [&claims = *parts.claims](const json::Value& binding, const json::Value* before) {
+      return claims.patch_for(binding, before);
+    };
+  }
+  parts.server->add_admission_hook(admission::make_admission_hook(runtime_, *parts.server, std::move(rules)));
+}
+
 Done LocalCluster::start_members(const rt::StopToken& stop) {
   Parts& parts = *parts_;
   BASALT_TRY_DONE(crds::install_karmada(runtime_, *parts.admin, stop));
+  parts.claims->start();
   std::map<std::string, kube::Client*> clients;
   for (std::int32_t i = 0; i < options_.members; ++i) {
     const std::string name = "member" + std::to_string(i + 1);
@@ -209,6 +241,8 @@ void LocalCluster::start_scheduler() {
   parts.scheduler_client = client_of(runtime_, *parts.server, "basalt-scheduler");
   parts.scheduler_events = recorder_of(runtime_, *parts.scheduler_client, log_, "volcano");
   scheduler::SchedulerOptions options;
+  // There is no other scheduler here: plain pods are bound one by one.
+  options.names = {"volcano", "default-scheduler"};
   if (options_.spreads) options.planner.strategy = scheduler::Strategy::Spread;
   parts.scheduler = std::make_unique<scheduler::Scheduler>(runtime_, *parts.scheduler_client, log_,
                                                            *parts.scheduler_events, std::move(options));
@@ -230,6 +264,14 @@ void LocalCluster::start_controllers() {
       runtime_, "start-controllers", [this] { static_cast<void>(parts_->controllers->start(parts_->stop.token())); });
 }
 
+void LocalCluster::start_workloads() {
+  Parts& parts = *parts_;
+  parts.workloads_client = client_of(runtime_, *parts.server, "basalt-workloads");
+  parts.workloads =
+      std::make_unique<workloads::WorkloadManager>(runtime_, *parts.workloads_client, log_, parts.metrics);
+  parts.workloads->start();
+}
+
 Done LocalCluster::listen() {
   Parts& parts = *parts_;
   apiserver::FrontOptions options;
@@ -244,13 +286,21 @@ Done LocalCluster::listen() {
     parts.logs = std::make_unique<PodLogHandler>(runtime_, parts.nodes);
     options.connect = parts.logs->handler();
   }
+  if (options_.durability != "memory") {
+    options.problem = [this]() -> std::optional<std::string> {
+      if (parts_->server->store().stats().is_read_only)
+        return "the store in " + options_.data_dir +
+               " takes no more writes after an error of the disk; end the cluster and start it again";
+      return disk_problem(options_.data_dir);
+    };
+  }
   auto front = apiserver::Front::start(runtime_, log_, *parts.server, options);
   if (!front.ok() && options_.port == 0 && options.server.port != 0) {
     // Somebody else has the port of last time; any other will do.
     options.server.port = 0;
     front = apiserver::Front::start(runtime_, log_, *parts.server, options);
   }
-  if (!front.ok()) return std::move(front).error();
+  if (!front.ok()) return cannot_listen(options.server.address, options.server.port, front.error());
   parts.front = std::move(*front);
   parts.url = "https://" + options_.address + ":" + std::to_string(parts.front->port());
   return apiserver::write_kubeconfig(parts.files, parts.url, parts.front->port());
@@ -266,6 +316,8 @@ void LocalCluster::stop() {
   if (parts.controllers_starter.joinable()) parts.controllers_starter.join();
   if (parts.controllers) parts.controllers->stop();
   parts.controllers.reset();
+  if (parts.workloads) parts.workloads->stop();
+  parts.workloads.reset();
   if (parts.federation) parts.federation->stop();
   parts.federation.reset();
   for (const auto& [name, member] : parts.members) member->stop();
@@ -281,12 +333,15 @@ void LocalCluster::stop() {
     if (*recorder) (*recorder)->stop();
     recorder->reset();
   }
+  if (parts.claims) parts.claims->stop();
   if (parts.server) parts.server->stop();
+  parts.claims.reset();
   parts.admin.reset();
   parts.federation_client.reset();
   parts.node_client.reset();
   parts.scheduler_client.reset();
   parts.controllers_client.reset();
+  parts.workloads_client.reset();
   parts.server.reset();
 }
 

@@ -26,7 +26,8 @@ struct LocalClusterOptions {
   std::int32_t simulated_nodes = 0;
   api::ResourceList simulated_capacity;
   std::vector<std::string> controllers = {"*", "-sharding-controller"};
-  bool spreads = false;  // the scheduler spreads pods over nodes instead of packing them
+  bool runs_workloads = true;  // Deployments, ReplicaSets, StatefulSets, core Jobs, Endpoints
+  bool spreads = false;        // the scheduler spreads pods over nodes instead of packing them
   // Above zero: a control plane without nodes of its own, and so many members, each a cluster as described here in a
   // folder of its own, with a stand-in for Karmada between them.
   std::int32_t members = 0;
@@ -57,11 +58,13 @@ class LocalCluster {
   struct Parts;
   Done start_parts(const rt::StopToken& stop);
   Done listen();
+  void add_admission();
   Done start_members(const rt::StopToken& stop);
   Done start_nodes(const rt::StopToken& stop);
   void wait_for_nodes(const rt::StopToken& stop);
   void start_scheduler();
   void start_controllers();
+  void start_workloads();
 
   rt::Runtime& runtime_;
   const Logger log_;

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/go_flags.h"
 #include "cli/roles.h"
+#include "cli/up/data_folder.h"
 #include "cli/up/run_lock.h"
 #include "cli/up/up.h"
 #include "json/value.h"
@@ -26,6 +27,7 @@ struct ClusterStatus {
   std::int64_t process = 0;
   std::string kubeconfig;
   std::string problem;  // of the API server, if it does not answer
+  std::string disk_problem;
   std::int64_t nodes = 0;
   std::map<std::string, std::int64_t> jobs;  // by phase
   std::map<std::string, std::int64_t> pods;
@@ -90,6 +92,7 @@ void print_json(const ClusterStatus& status, std::ostream& out) {
     object.set("process", status.process);
     object.set("kubeconfig", status.kubeconfig);
     if (!status.problem.empty()) object.set("problem", status.problem);
+    if (!status.disk_problem.empty()) object.set("diskProblem", status.disk_problem);
     object.set("nodes", status.nodes);
     object.set("jobs", phases_json(status.jobs));
     object.set("pods", phases_json(status.pods));
@@ -102,9 +105,9 @@ void print_json(const ClusterStatus& status, std::ostream& out) {
 int run_status(Invocation& invocation) {
   std::string folder = ".basalt";
   std::string output = "text";
-  GoFlags flags(
-      invocation.program,
-      "Says whether the cluster of a folder runs and what it does. Ends with 0 if it runs and answers, else 1.");
+  GoFlags flags(invocation.program,
+                "Says whether the cluster of a folder runs and what it does. Ends with 0 if it runs, answers and can "
+                "write, else 1.");
   flags.text("data-dir", folder, "folder of the cluster", "FOLDER");
   flags.choice("output", output, {"text", "json"}, "form of the answer", 'o');
   if (const auto code = flags.parse_or_exit(invocation.arguments, invocation.out, invocation.err)) return *code;
@@ -115,6 +118,7 @@ int run_status(Invocation& invocation) {
   if (running) {
     status.process = *running;
     status.kubeconfig = std::filesystem::absolute(folder + "/kubeconfig").lexically_normal().string();
+    status.disk_problem = disk_problem(folder).value_or("");
     if (Done asked = ask(status); !asked.ok()) status.problem = asked.error().message;
   }
   if (output == "json") {
@@ -123,6 +127,7 @@ int run_status(Invocation& invocation) {
     invocation.out << "No cluster runs in " << folder << ". Start one by 'basalt up'.\n";
   } else {
     invocation.out << "The cluster in " << folder << " runs as process " << status.process << ".\n";
+    if (!status.disk_problem.empty()) invocation.out << "Attention: " << status.disk_problem << ".\n";
     if (!status.problem.empty()) {
       invocation.out << "Its API server does not answer: " << status.problem << "\n";
     } else {
@@ -130,7 +135,7 @@ int run_status(Invocation& invocation) {
                      << phases_text(status.pods) << "\n  export KUBECONFIG=" << status.kubeconfig << "\n";
     }
   }
-  return running && status.problem.empty() ? kExitOk : kExitFailed;
+  return running && status.problem.empty() && status.disk_problem.empty() ? kExitOk : kExitFailed;
 }
 
 }  // namespace basalt::cli

@@ -12,6 +12,7 @@
 #include "cli/go_flags.h"
 #include "cli/roles.h"
 #include "cli/up/background.h"
+#include "cli/up/data_folder.h"
 #include "cli/up/local_cluster.h"
 #include "cli/up/run_lock.h"
 #include "rt/real_runtime.h"
@@ -52,11 +53,13 @@ void add_flags(GoFlags& flags, UpFlags& target) {
   flags.number("clusters", cluster.members,
                "above 0: a control plane and so many member clusters, with a stand-in for Karmada between them");
   flags.section("Nodes");
-  flags.number("nodes", cluster.nodes, "nodes that run the containers' commands as processes of this machine");
+  flags.custom("nodes", "nodes that run the containers' commands as processes of this machine; 1 if not given", "N",
+               [&cluster](std::string_view value) { return take_count(value, cluster.nodes); });
   flags.custom(
       "node-capacity", "what each of them offers; what is not named is as this machine has it", "cpu=N,memory=N,...",
       [&cluster](std::string_view value) { return take_resources("--node-capacity", value, cluster.node_capacity); });
-  flags.number("simulated-nodes", cluster.simulated_nodes, "nodes that only play the pods' lives, for tests of scale");
+  flags.custom("simulated-nodes", "nodes that only play the pods' lives, for tests of scale: 100, 5k", "N",
+               [&cluster](std::string_view value) { return take_count(value, cluster.simulated_nodes); });
   flags.custom("simulated-node-capacity", "what each of them offers", "cpu=N,memory=N,...",
                [&cluster](std::string_view value) {
                  return take_resources("--simulated-node-capacity", value, cluster.simulated_capacity);
@@ -64,6 +67,8 @@ void add_flags(GoFlags& flags, UpFlags& target) {
   flags.section("Scheduler and controllers");
   flags.choice("strategy", target.strategy, {"pack", "spread"}, "how the scheduler fills nodes");
   flags.comma_list("controllers", cluster.controllers, "which controllers run: *, NAME, -NAME");
+  flags.truth("workloads", cluster.runs_workloads,
+              "act on Deployments, ReplicaSets, StatefulSets, core Jobs and Services' endpoints, as Kubernetes does");
   flags.section("Logs");
   flags.choice("log-level", target.log_level, {"debug", "info", "warn", "error"}, "what is written to standard error");
 }
@@ -155,6 +160,8 @@ int run_up(Invocation& invocation) {
     return fail(invocation, Error::invalid_input("it takes no arguments besides flags; " +
                                                  base::quote(flags.words().front()) + " is one too many"));
   if (Done settled = settle(target); !settled.ok()) return fail(invocation, settled.error());
+  if (Done checked = check_data_folder(target.cluster.data_dir); !checked.ok())
+    return fail(invocation, checked.error());
   if (!target.detach) {
     Readiness nobody;
     return serve(invocation, target, nobody);

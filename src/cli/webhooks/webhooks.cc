@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/go_flags.h"
 #include "cli/roles.h"
+#include "controllers/datadependency/claim_caches.h"
 #include "kube/metrics.h"
 #include "rt/real_runtime.h"
 #include "rt/signals.h"
@@ -105,13 +106,25 @@ int serve(Invocation& invocation, WebhooksFlags& flags) {
   flags.manager.metrics = &metrics;
   auto client = connect_role(*runtime, log, flags.role, "vc-webhook-manager", &metrics);
   if (!client.ok()) return fail(invocation, client.error(), kExitFailed);
-  return run_until_signal(*runtime, [&](const rt::StopToken& stop) {
+  // Only a server that is asked about bindings watches claims: elsewhere their kinds need not exist.
+  std::unique_ptr<controllers::datadependency::ClaimCaches> claims;
+  if (!flags.only_make_secret &&
+      flags.manager.enabled_admission.find("/resourcebindings/mutate") != std::string::npos) {
+    claims = std::make_unique<controllers::datadependency::ClaimCaches>(*runtime, **client, log);
+    flags.manager.binding_patch = [&claims = *claims](const json::Value& binding, const json::Value* before) {
+      return claims.patch_for(binding, before);
+    };
+    claims->start();
+  }
+  const int code = run_until_signal(*runtime, [&](const rt::StopToken& stop) {
     const Done ended = flags.only_make_secret
                            ? webhooks::make_certificate_secret(*runtime, **client, log, flags.manager, stop)
                            : webhooks::run_webhook_manager(*runtime, **client, log, flags.manager, stop);
     if (ended.ok()) return kExitOk;
     return fail(invocation, ended.error(), ended.error().is(Reason::InvalidInput) ? kExitUnusable : kExitFailed);
   });
+  if (claims) claims->stop();
+  return code;
 }
 
 }  // namespace

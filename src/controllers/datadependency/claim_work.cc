@@ -1,6 +1,7 @@
 // Claims: find or resolve their data source, bind, say why not, let go.
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "api/conditions.h"
@@ -51,6 +52,14 @@ std::pair<std::string, std::string> reason_of(const std::optional<KnownAnswer>& 
     default:
       return {"ResolutionFailed", identity.to_string() + ": " + resolution.message + " (tried again)"};
   }
+}
+
+// Kinds without a namespace have a ClusterResourceBinding, which nobody may steer from inside one.
+bool has_no_namespace(const Claim& claim) {
+  static constexpr std::array<std::string_view, 9> kKinds = {
+      "Namespace",    "PersistentVolume", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition",
+      "StorageClass", "PriorityClass",    "HyperNode",   "DataSource"};
+  return std::ranges::find(kKinds, claim.spec.workload.kind) != kKinds.end();
 }
 
 bool is_deleting(const api::meta::ObjectMeta& metadata) { return !metadata.deletion_timestamp.is_zero(); }
@@ -194,10 +203,13 @@ void DataController::set_placement_condition(const Claim& claim, Status& status)
                                  "WaitingForBinding",
                                  "Karmada has no binding for " + key + " yet",
                                  {}};
-  if (binding) {
+  if (has_no_namespace(claim)) {
+    condition.reason = "NotSupportedKind";
+    condition.message = "a " + claim.spec.workload.kind + " has no namespace: only workloads in one are steered";
+  } else if (binding) {
     const auto object = json::Value::parse(binding->text);
     if (!object.ok()) return;
-    const PlacementPlan plan = plan_placement(*object, claims_on(key), cluster_names());
+    const PlacementPlan plan = plan_placement(*object, claims_on(claims_, sources_, key), sorted_names(clusters_));
     const std::string allowed = plan.allowed.empty() ? "none" : base::join(plan.allowed, ", ");
     switch (plan.verdict) {
       case PlacementVerdict::Injected:
@@ -213,6 +225,11 @@ void DataController::set_placement_condition(const Claim& claim, Status& status)
       case PlacementVerdict::Contradiction:
         condition.reason = "NoFeasibleCluster";
         condition.message = "the claims of " + key + " have no cluster in common";
+        break;
+      case PlacementVerdict::Over:
+        condition.reason = "Injected";
+        condition.message = "the workload has ended and stays where it ran";
+        condition.status = "True";
         break;
       case PlacementVerdict::Waiting:
       case PlacementVerdict::None:

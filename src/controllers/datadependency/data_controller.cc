@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "api/gen/karmada_binding.h"
-#include "api/gen/karmada_cluster.h"
 #include "controllers/datadependency/data_controller_impl.h"
 #include "kube/typed.h"
 
@@ -20,43 +19,12 @@ kube::EventRecorder::Options recorder_options(kube::Metrics& metrics) {
   return options;
 }
 
-kube::InformerOptions<Claim> claim_options() {
-  kube::InformerOptions<Claim> options;
-  options.reflector.resource = kube::resource_of<Claim>();
-  options.indexes = {
-      {std::string(indexes::kByWorkload),
-       [](const Claim& claim, std::vector<std::string>& values) {
-         if (std::string key = workload_key(claim); !key.empty()) values.push_back(std::move(key));
-       }},
-      {std::string(indexes::kByIdentity),
-       [](const Claim& claim, std::vector<std::string>& values) { values.push_back(DataIdentity::of(claim).key()); }},
-      {std::string(indexes::kBySource), [](const Claim& claim, std::vector<std::string>& values) {
-         if (!claim.status.bound_data_source.empty()) values.push_back(claim.status.bound_data_source);
-       }}};
-  return options;
-}
-
-kube::InformerOptions<Source> source_options() {
-  kube::InformerOptions<Source> options;
-  options.reflector.resource = kube::resource_of<Source>();
-  options.indexes = {{std::string(indexes::kByIdentity), [](const Source& source, std::vector<std::string>& values) {
-                        values.push_back(DataIdentity::of(source).key());
-                      }}};
-  return options;
-}
-
 kube::InformerOptions<BindingView> binding_options() {
   kube::InformerOptions<BindingView> options;
   options.reflector.resource = kube::resource_of<api::karmada::ResourceBinding>();
   options.indexes = {{std::string(indexes::kByWorkload), [](const BindingView& view, std::vector<std::string>& values) {
                         if (!view.workload.empty()) values.push_back(view.workload);
                       }}};
-  return options;
-}
-
-kube::InformerOptions<ClusterView> cluster_options() {
-  kube::InformerOptions<ClusterView> options;
-  options.reflector.resource = kube::resource_of<api::karmada::Cluster>();
   return options;
 }
 
@@ -77,10 +45,10 @@ DataController::DataController(ControllerContext& context, DataControllerOptions
       log_(context.log.with({{"controller", kControllerName}})),
       metrics_(context.metrics),
       events_(runtime_, client_, log_, recorder_options(context.metrics)),
-      claims_(runtime_, client_, log_, claim_options()),
-      sources_(runtime_, client_, log_, source_options()),
+      claims_(runtime_, client_, log_, claim_cache_options()),
+      sources_(runtime_, client_, log_, source_cache_options()),
       bindings_(runtime_, client_, log_, binding_options()),
-      clusters_(runtime_, client_, log_, cluster_options()),
+      clusters_(runtime_, client_, log_, cluster_cache_options()),
       config_(runtime_, client_, log_, config_options(options_)),
       queue_(runtime_, {.name = "datadependency", .backoff = {.cap = options_.backoff_max}}),
       resolver_(

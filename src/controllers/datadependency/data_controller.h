@@ -16,14 +16,15 @@ inline constexpr std::string_view kClaimFinalizer = "datadependency.volcano.sh/f
 inline constexpr std::string_view kSourceFinalizer = "datadependency.volcano.sh/datasource-finalizer";
 inline constexpr std::string_view kStaticAnnotation = "datadependency.volcano.sh/static";
 inline constexpr std::string_view kRefreshAnnotation = "datadependency.volcano.sh/refresh";
-// On bindings that we suspended: whoever else suspends one releases it himself.
-inline constexpr std::string_view kGatedAnnotation = "datadependency.volcano.sh/gated";
 
 struct DataControllerOptions {
   int workers = 4;
   int resolver_threads = 4;
   std::string config_namespace = "volcano-global";
   std::string config_name = "volcano-global-datasource-plugins";
+  // A mounted folder with one file for each plugin, read again every few seconds. While it has files they count alone;
+  // without any, or if it cannot be read, the ConfigMap does.
+  std::string config_folder;
   std::vector<PluginFactory> factories = plugin_factories();
   rt::Duration keep_old_constraint = std::chrono::seconds(30);  // while a claim's new data source is resolved
   rt::Duration between_moves = std::chrono::minutes(5);         // of one workload

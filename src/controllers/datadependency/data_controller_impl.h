@@ -10,6 +10,7 @@
 #include "api/gen/core_objects.h"
 #include "api/gen/datadependency.h"
 #include "api/time.h"
+#include "controllers/datadependency/claim_caches.h"
 #include "controllers/datadependency/data_controller.h"
 #include "controllers/datadependency/placement.h"
 #include "controllers/datadependency/resolver.h"
@@ -20,11 +21,6 @@
 #include "rt/workers.h"
 
 namespace basalt::controllers::datadependency {
-
-using Claim = api::datadependency::DataSourceClaim;
-using Source = api::datadependency::DataSource;
-using ClaimPtr = std::shared_ptr<const Claim>;
-using SourcePtr = std::shared_ptr<const Source>;
 
 // What the queue holds: one thing to look at.
 struct WorkItem {
@@ -82,16 +78,13 @@ class DataController final : public Controller {
 
   // workload_work.cc
   rt::Outcome reconcile_workload(const std::string& key, const rt::StopToken& stop);
-  [[nodiscard]] std::vector<ClaimOnWorkload> claims_on(const std::string& key) const;
-  [[nodiscard]] std::vector<std::string> cluster_names() const;
   [[nodiscard]] std::shared_ptr<const BindingView> binding_of(const std::string& workload) const;
-  [[nodiscard]] rt::Duration must_wait_to_move(const std::string& key, const json::Value& binding,
-                                               const PlacementPlan& plan);
-  void add_gate(const json::Value& binding, const json::Value& after, const std::vector<ClaimOnWorkload>& claims,
-                json::Value& patch) const;
+  [[nodiscard]] static bool moves(const json::Value& binding, const PlacementPlan& plan);
+  [[nodiscard]] rt::Duration until_next_move(const std::string& key);
 
   // plugin_work.cc
   rt::Outcome reconcile_plugins(const rt::StopToken& stop);
+  [[nodiscard]] std::map<std::string, std::string> plugin_documents();  // by plugin
   Done read_secret(PluginConfig& config, const rt::StopToken& stop);
 
   Done set_finalizers(const kube::Resource& resource, const api::meta::ObjectMeta& metadata, std::string_view finalizer,
@@ -125,11 +118,5 @@ class DataController final : public Controller {
 
   std::optional<rt::Workers<WorkItem, WorkItemHash>> workers_;  // used only by the owner
 };
-
-namespace indexes {
-inline constexpr std::string_view kByWorkload = "workload";
-inline constexpr std::string_view kByIdentity = "identity";
-inline constexpr std::string_view kBySource = "source";
-}  // namespace indexes
 
 }  // namespace basalt::controllers::datadependency

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "json/merge_patch.h"
 
 namespace basalt::controllers::datadependency {
 namespace {
@@ -102,7 +103,31 @@ Names common_clusters(const std::vector<ClaimOnWorkload>& claims) {
   return Names(common.begin(), common.end());
 }
 
-bool was_scheduled(const json::Value& binding) { return !binding.string_at({"status", "lastScheduledTime"}).empty(); }
+Names bound_uids(const std::vector<ClaimOnWorkload>& claims) {
+  Names uids;
+  for (const ClaimOnWorkload& claim : claims) {
+    if (claim.is_bound) uids.push_back(claim.uid);
+  }
+  std::ranges::sort(uids);
+  return uids;
+}
+
+// Of a Volcano job or a Kubernetes one; other workloads do not end.
+bool has_ended(const json::Value& status) {
+  const std::string_view phase = status.string_at({"state", "phase"});
+  if (phase == "Completed" || phase == "Failed" || phase == "Aborted" || phase == "Terminated") return true;
+  const json::Value* conditions = status.find("conditions");
+  if (conditions == nullptr || !conditions->is_array()) return false;
+  return std::ranges::any_of(conditions->as_array(), [](const json::Value& one) {
+    const std::string_view type = one.string_at({"type"});
+    return (type == "Complete" || type == "Failed") && one.string_at({"status"}) == "True";
+  });
+}
+
+bool is_suspended(const json::Value& binding) {
+  const json::Value* value = binding.find_path({"spec", "suspension", "scheduling"});
+  return value != nullptr && value->is_bool() && value->as_bool();
+}
 
 void set_exclude(json::Value& term, const Names& names) {
   if (names.empty()) {
@@ -132,10 +157,14 @@ json::Value with_excluded(json::Value placement, const Record& before, const Nam
     placement.as_object().set("clusterAffinity", json::Object());
   }
   for_each_term(placement, [&](const std::string& name, json::Value& term) {
+    const Names there = names_at(term, "exclude");
     const auto recorded = before.terms.find(name);
+    // A term that lacks a name of ours was replaced: what it has is its author's, also where it coincides with ours.
+    const bool is_ours = recorded != before.terms.end() &&
+                         std::ranges::all_of(recorded->second, [&](const std::string& one) { return has(there, one); });
     Names kept;
-    for (const std::string& one : names_at(term, "exclude")) {
-      if (recorded == before.terms.end() || !has(recorded->second, one)) kept.push_back(one);
+    for (const std::string& one : there) {
+      if (!is_ours || !has(recorded->second, one)) kept.push_back(one);
     }
     Names added;
     for (const std::string& one : ours) {
@@ -218,6 +247,19 @@ PlacementPlan plan_placement(const json::Value& binding, const std::vector<Claim
     return plan;
   };
 
+  if (is_over(binding)) {
+    plan.verdict = PlacementVerdict::Over;
+    plan.allowed = before.allowed;
+    if (claims.empty()) {
+      for (const std::string_view key : {kInjectedAnnotation, kExcludedAnnotation, kRecordAnnotation})
+        put_annotation(binding, annotations, key, std::nullopt);
+    } else if (!annotation(binding, kRecordAnnotation).empty()) {
+      Record kept = before;
+      kept.claims = bound_uids(claims);
+      put_annotation(binding, annotations, kRecordAnnotation, kept.to_text());
+    }
+    return finish(placement);
+  }
   Record after;
   if (claims.empty()) {
     if (annotation(binding, kInjectedAnnotation).empty() && annotation(binding, kRecordAnnotation).empty() &&
@@ -245,10 +287,7 @@ PlacementPlan plan_placement(const json::Value& binding, const std::vector<Claim
   std::ranges::sort(ours);
   const json::Value wanted = with_excluded(placement, before, ours, after);
   after.allowed = plan.allowed;
-  for (const ClaimOnWorkload& claim : claims) {
-    if (claim.is_bound) after.claims.push_back(claim.uid);
-  }
-  std::ranges::sort(after.claims);
+  after.claims = bound_uids(claims);
   put_annotation(binding, annotations, kInjectedAnnotation, "true");
   put_annotation(binding, annotations, kExcludedAnnotation, base::join(ours, ","));
   put_annotation(binding, annotations, kRecordAnnotation, after.to_text());
@@ -270,6 +309,83 @@ bool may_be_scheduled(const json::Value& binding, const std::vector<ClaimOnWorkl
   }
   std::ranges::sort(current);
   return record.claims == current && !is_missing_any(binding, record);
+}
+
+std::vector<std::string> current_clusters(const json::Value& binding) {
+  Names names;
+  const json::Value* clusters = binding.find_path({"spec", "clusters"});
+  if (clusters == nullptr || !clusters->is_array()) return names;
+  for (const json::Value& one : clusters->as_array()) names.emplace_back(one.string_at({"name"}));
+  return names;
+}
+
+bool is_over(const json::Value& binding) {
+  const Names clusters = current_clusters(binding);
+  const json::Value* items = binding.find_path({"status", "aggregatedStatus"});
+  if (clusters.empty() || items == nullptr || !items->is_array()) return false;
+  return std::ranges::all_of(clusters, [&](const std::string& cluster) {
+    return std::ranges::any_of(items->as_array(), [&](const json::Value& item) {
+      const json::Value* status = item.find("status");
+      return item.string_at({"clusterName"}) == cluster && status != nullptr && has_ended(*status);
+    });
+  });
+}
+
+bool was_scheduled(const json::Value& binding) {
+  return !binding.string_at({"status", "lastScheduledTime"}).empty() || !current_clusters(binding).empty();
+}
+
+PlacementPlan plan_binding(const json::Value& binding, const std::vector<ClaimOnWorkload>& claims,
+                           const std::vector<std::string>& clusters) {
+  PlacementPlan plan = plan_placement(binding, claims, clusters);
+  json::Value patch = plan.patch.value_or(json::Value(json::Object()));
+  const bool may = may_be_scheduled(json::apply_merge_patch(binding, patch), claims);
+  const bool is_ours = annotation(binding, kGatedAnnotation) == "true";
+  const auto annotate = [&](json::Value value) {
+    json::Value& annotations = patch.ensure_path({"metadata", "annotations"});
+    if (!annotations.is_object()) annotations = json::Object();
+    annotations.as_object().set(kGatedAnnotation, std::move(value));
+  };
+  if (may && is_ours) {
+    if (is_suspended(binding)) patch.ensure_path({"spec", "suspension", "scheduling"}) = false;
+    annotate(json::Value());
+  } else if (!may && !was_scheduled(binding) && !is_suspended(binding)) {
+    patch.ensure_path({"spec", "suspension", "scheduling"}) = true;
+    annotate("true");
+  }
+  if (!patch.as_object().empty()) plan.patch = std::move(patch);
+  return plan;
+}
+
+std::optional<json::Value> admission_patch(const json::Value& binding, const json::Value* before,
+                                           const std::vector<ClaimOnWorkload>& claims,
+                                           const std::vector<std::string>& clusters) {
+  if (before == nullptr) {
+    if (claims.empty()) return std::nullopt;
+    json::Value fresh = binding;
+    if (json::Value* spec = fresh.find("spec"); spec != nullptr && spec->is_object())
+      spec->as_object().erase("clusters");
+    PlacementPlan plan = plan_binding(fresh, claims, clusters);
+    const Names chosen = current_clusters(binding);
+    const bool fits =
+        may_be_scheduled(json::apply_merge_patch(fresh, plan.patch.value_or(json::Value(json::Object()))), claims) &&
+        std::ranges::all_of(chosen, [&](const std::string& one) { return has(plan.allowed, one); });
+    if (!chosen.empty() && !fits) {
+      if (!plan.patch) plan.patch = json::Value(json::Object());
+      plan.patch->ensure_path({"spec"}).as_object().set("clusters", json::Value());
+    }
+    return plan.patch;
+  }
+  for (const std::string_view key : {kInjectedAnnotation, kExcludedAnnotation, kRecordAnnotation, kGatedAnnotation}) {
+    if (annotation(binding, key) != annotation(*before, key)) return std::nullopt;
+  }
+  const auto same = [&](std::initializer_list<std::string_view> path) {
+    const json::Value* now = binding.find_path(path);
+    const json::Value* then = before->find_path(path);
+    return now == nullptr || then == nullptr ? now == then : *now == *then;
+  };
+  if (same({"spec", "placement"}) && same({"spec", "suspension"})) return std::nullopt;
+  return plan_binding(binding, claims, clusters).patch;
 }
 
 }  // namespace basalt::controllers::datadependency

@@ -1,17 +1,43 @@
 // Plugins: made of the ConfigMap, again whenever it or a Secret that it names changes.
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
+#include <system_error>
 #include <utility>
 
 #include "base/encoding.h"
 #include "controllers/datadependency/data_controller_impl.h"
 #include "kube/typed.h"
+#include "net/certificates.h"
 
 namespace basalt::controllers::datadependency {
 namespace {
 
 // Secrets are not watched, which would need the right to see them all: they are read again so often.
 constexpr rt::Duration kSecretPeriod = std::chrono::minutes(1);
+
+// Files are not watched either: a mounted ConfigMap changes by a swapped link, some seconds after the object.
+constexpr rt::Duration kFolderPeriod = std::chrono::seconds(5);
+constexpr std::size_t kFilesMax = 64;
+constexpr std::size_t kFileBytesMax = 1u << 20;
+
+// Name -> content. Names that begin with ".." are the mount's own.
+using Documents = std::map<std::string, std::string>;
+Result<Documents> read_folder(const std::string& folder) {
+  std::error_code code;
+  std::filesystem::directory_iterator at(folder, code);
+  if (code) return Error::invalid_input(folder + ": " + code.message());
+  Documents documents;
+  for (; at != std::filesystem::directory_iterator(); at.increment(code)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with("..") || !at->is_regular_file(code)) continue;
+    if (documents.size() == kFilesMax)
+      return Error::invalid_input(folder + " has more than " + std::to_string(kFilesMax) + " files");
+    BASALT_TRY(documents[name], net::read_file(at->path().string(), kFileBytesMax));
+  }
+  return documents;
+}
 
 std::string text_of(const api::core::Secret& secret, std::string_view key) {
   const auto found = secret.data.find(key);
@@ -35,15 +61,32 @@ Done DataController::read_secret(PluginConfig& config, const rt::StopToken& stop
   return Ok{};
 }
 
+std::map<std::string, std::string> DataController::plugin_documents() {
+  Documents documents;
+  if (!options_.config_folder.empty()) {
+    auto files = read_folder(options_.config_folder);
+    if (files.ok()) {
+      documents = std::move(*files);
+    } else {
+      log_.info("the folder of plugin configurations cannot be used: the ConfigMap counts",
+                {{"problem", files.error().message}});
+    }
+  }
+  if (!documents.empty()) return documents;
+  const auto object = config_.get({options_.config_namespace, options_.config_name});
+  if (!object) return documents;
+  for (const auto& [name, text] : object->data) documents.emplace(name, text);
+  return documents;
+}
+
 rt::Outcome DataController::reconcile_plugins(const rt::StopToken& stop) {
   std::map<std::string, PluginConfig> wanted;
   bool names_secrets = false;
-  const auto object = config_.get({options_.config_namespace, options_.config_name});
+  const auto documents = plugin_documents();
   for (const PluginFactory& factory : options_.factories) {
-    if (!object) break;
-    const auto document = object->data.find(factory.name);
-    if (!document) continue;
-    auto parsed = parse_plugin_config(factory.name, *document);
+    const auto document = documents.find(std::string(factory.name));
+    if (document == documents.end()) continue;
+    auto parsed = parse_plugin_config(factory.name, document->second);
     if (!parsed.ok()) {
       log_.warn("the configuration of a plugin cannot be used",
                 {{"plugin", factory.name}, {"problem", parsed.error().message}});
@@ -87,6 +130,7 @@ rt::Outcome DataController::reconcile_plugins(const rt::StopToken& stop) {
     resolver_.set_plugins(std::move(active), changed);
     has_plugins_read_.store(true);
   }
+  if (!options_.config_folder.empty()) return rt::Outcome::retry_after(kFolderPeriod);
   return names_secrets ? rt::Outcome::retry_after(kSecretPeriod) : rt::Outcome::done();
 }
 

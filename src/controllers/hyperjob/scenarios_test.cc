@@ -274,6 +274,37 @@ TEST(HyperJobScenarios, DeletionTakesTheChildrenAlong) {
   }
 }
 
+TEST(HyperJobScenarios, OrphansAreLeftInPeace) {
+  scenario([](Bench& bench) {
+    bench.cluster.apply(Bench::yaml("h", {"a:2"}));
+    ASSERT_TRUE(bench.wait_jobs({"h-a-0", "h-a-1"}));
+    ASSERT_TRUE(kube::delete_object(bench.cluster.client(), resources::kHyperJobs, {"default", "h"},
+                                    {.propagation = kube::Propagation::Orphan}, {})
+                    .ok());
+    ASSERT_TRUE(bench.cluster.wait_until([&] { return !bench.hyper_job(); }));
+    bench.settle();
+    EXPECT_TRUE(bench.wait_jobs({"h-a-0", "h-a-1"}));
+    const auto job = bench.job("h-a-0");
+    const json::Value* owners = job->find_path({"metadata", "ownerReferences"});
+    EXPECT_TRUE(owners == nullptr || owners->as_array().empty());
+  });
+}
+
+TEST(HyperJobScenarios, ACacheThatLagsBehindIsNoReasonToWarn) {
+  scenario([](Bench& bench) {
+    bench.faults.set_plan({.event_delay_max = std::chrono::milliseconds(500), .stale_lists_max = 3});
+    bench.cluster.apply(Bench::yaml("h", {"a:2"}));
+    ASSERT_TRUE(bench.wait_jobs({"h-a-0", "h-a-1"}));
+    bench.restart();  // with lists that do not show them yet
+    bench.cluster.apply(Bench::yaml("h", {"a:3"}));
+    ASSERT_TRUE(bench.wait_jobs({"h-a-0", "h-a-1", "h-a-2"}));
+    bench.settle();
+    for (const char* reason : {"FailedCreateVCJob", "FailedCreatePP", "NameConflict"}) {
+      EXPECT_EQ(bench.count_events(reason), 0) << reason;
+    }
+  });
+}
+
 TEST(HyperJobScenarios, TheSameNameAgainNeverAdoptsOldChildren) {
   scenario([](Bench& bench) {
     bench.cluster.apply(Bench::yaml("h", {"a:1"}));

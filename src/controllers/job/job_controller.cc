@@ -138,7 +138,23 @@ class JobController : public Controller {
                change.before->metadata.annotations == change.after->metadata.annotations) {
       return;
     }
-    queue_.add(key);
+    mark(key, rt::Duration::zero());
+  }
+
+  // The job is to be looked at. A pass that waits for our own writes would find nothing to do; the cache that shows the
+  // last of them marks the job itself.
+  void mark(const ObjectKey& key, rt::Duration delay) {
+    if (expectations_.is_current(key)) queue_.add_after(key, delay);
+  }
+
+  // Conditions, addresses and nodes of pods come and go without a meaning for the job.
+  static bool is_news(const PodProjection& before, const PodProjection& after) {
+    return before.metadata.uid != after.metadata.uid || before.status.phase != after.status.phase ||
+           !(before.status.container_statuses == after.status.container_statuses) ||
+           !(before.status.init_container_statuses == after.status.init_container_statuses) ||
+           !(before.metadata.deletion_timestamp == after.metadata.deletion_timestamp) ||
+           !(before.metadata.annotations == after.metadata.annotations) ||
+           !(before.metadata.labels == after.metadata.labels);
   }
 
   void on_pod(const kube::Change<PodProjection>& change) {
@@ -146,17 +162,10 @@ class JobController : public Controller {
     const auto key = owner_of(pod);
     if (!key) return;
     note_pod(change, *key);
-    if (change.is_deleted()) {
-      queue_.add(*key);
-      return;
-    }
-    const bool is_failure = pod.status.phase == "Failed";
+    if (change.is_updated() && !is_news(*change.before, pod)) return;
     // Pods of a gang start and end together: a moment later one pass sees them all.
-    if (is_failure) {
-      queue_.add(*key);
-    } else {
-      queue_.add_after(*key, kGather);
-    }
+    const bool is_urgent = change.is_deleted() || pod.status.phase == "Failed";
+    mark(*key, is_urgent ? rt::Duration::zero() : kGather);
   }
 
   // Keeps book of which pods the handlers were told of. The cache changes a moment before its handlers are called; a
@@ -199,7 +208,13 @@ class JobController : public Controller {
         change.before->status == change.after->status &&
         change.before->metadata.deletion_timestamp == change.after->metadata.deletion_timestamp)
       return;
-    queue_.add({change.object().metadata.namespace_, owner->name});
+    const ObjectKey key{change.object().metadata.namespace_, owner->name};
+    // The end of a job takes its group along.
+    if (change.is_deleted()) {
+      const auto job = jobs_.get(key);
+      if (job && job->metadata.uid == owner->uid && is_terminal(phase_of(job->status.state.phase))) return;
+    }
+    mark(key, rt::Duration::zero());
   }
 
   void on_queue(const kube::Change<Queue>& change) {
@@ -234,7 +249,7 @@ class JobController : public Controller {
     }
     const PlanTime time{context_.runtime.now(), context_.runtime.wall_now()};
     JobPlan plan = plan_job(observed, inputs, time, options_.plan);
-    const auto wake = plan.wake_after;
+    auto wake = plan.wake_after;
     note_marks(*job, plan);
     CarriedOut result = executor_.carry_out(observed, std::move(plan), inputs.plugins, stop);
     remember(observed, result.status_is_written, std::move(result.memory));
@@ -243,6 +258,8 @@ class JobController : public Controller {
       if (result.error->is(Reason::Cancelled) && !stop.stop_requested()) return rt::Outcome::done();
       return rt::Outcome::failed(slowed(key, std::move(*result.error)));
     }
+    // Should a cache never show what was written, somebody has to look again.
+    if (const auto left = expectations_.time_left(key)) wake = wake ? std::min(*wake, *left) : *left;
     return wake ? rt::Outcome::retry_after(std::max(*wake, kWakeMin)) : rt::Outcome::done();
   }
 
@@ -291,18 +308,19 @@ class JobController : public Controller {
   // False if the cache of pods is ahead of its handlers.
   bool observe(const std::shared_ptr<const Job>& job, const ObjectKey& key, ObservedJob& observed) {
     observed.job = job;
-    std::unordered_set<std::uint64_t> cached;
+    std::vector<std::uint64_t> cached;
     for (const auto& pod : pods_.by_index(indexes::kByController, job->metadata.uid)) {
       if (auto seen = observe_pod(*pod, *job)) {
-        cached.insert(base::fnv1a_64(seen->uid));
+        cached.push_back(base::fnv1a_64(seen->uid));
         observed.pods.push_back(std::move(*seen));
       }
     }
+    std::sort(cached.begin(), cached.end());
     {
       const rt::MutexLock lock(mutex_);
       Entry& entry = entries_[job->metadata.uid];
       for (const std::uint64_t id : entry.known) {
-        if (!cached.contains(id)) return false;
+        if (!std::binary_search(cached.begin(), cached.end(), id)) return false;
       }
       entry.memory.uid = job->metadata.uid;
       observed.memory = entry.memory;

@@ -239,6 +239,41 @@ TEST(JobWaiting, UsersC_3834_SaysWhy) {
   });
 }
 
+// The scheduler's first word and every other one appear at once; the same with other numbers does not.
+TEST(JobWaiting, UsersC_3834_EveryNewReasonAppearsAtOnce) {
+  scenario([](Bench& bench) {
+    bench.cluster.apply(JobText{}.yaml());
+    ASSERT_TRUE(bench.eventually([&] { return bench.state("reason") == "PodGroupPending"; }));
+    const auto say = [&](const std::string& message) {
+      bench.cluster.patch(resources::kPodGroups, "default", bench.group_name(),
+                          R"({"status":{"phase":"Pending","conditions":[{"type":"Unschedulable","status":"True",
+              "transitionID":"x","lastTransitionTime":"2026-01-01T00:00:00Z","reason":"NotEnoughResources","message":")" +
+                              message + R"("}]}})");
+    };
+    const auto shows = [&](const std::string& message, rt::Duration limit) {
+      return bench.eventually([&] { return bench.state("message").find(message) != std::string::npos; }, limit);
+    };
+    say("short of 4 cpu in queue default");
+    EXPECT_TRUE(shows("short of 4 cpu", 1s));
+    say("short of 500m cpu in queue default");
+    bench.let_pass(10s);
+    EXPECT_NE(bench.state("message").find("short of 4 cpu"), std::string::npos) << bench.state("message");
+    say("short of 2 nvidia.com/gpu in queue default");
+    EXPECT_TRUE(shows("short of 2 nvidia.com/gpu", 1500ms));
+    bench.let_pass(2s);
+    say("queue default is over its capability");
+    EXPECT_TRUE(shows("over its capability", 1500ms));
+    // A scheduler that changes its mind all the time is no reason to write all the time.
+    const std::size_t before = bench.writes();
+    for (int session = 0; session < 600; ++session) {
+      say(session % 2 == 0 ? "short of 1 cpu" : "short of 1 memory");
+      bench.let_pass(1s);
+    }
+    EXPECT_LE(bench.writes() - before, 8U + 600 / 30) << bench.write_log();
+    EXPECT_GE(bench.writes() - before, 600 / 60U);
+  });
+}
+
 TEST(JobWaiting, QuotaIsTold) {
   scenario([](Bench& bench) {
     bench.quota->is_used_up = true;

@@ -34,6 +34,34 @@ std::int32_t index_of(const PodProjection& pod) {
   return parse_int32(name.substr(name.rfind('-') + 1)).value_or(-1);
 }
 
+// Why a pod failed, if it says more than that it did: DeadlineExceeded, OOMKilled, StartError, Evicted.
+std::string failure_word(const PodProjection& pod) {
+  const auto is_telling = [](std::string_view word) { return !word.empty() && word != "Error" && word != "Completed"; };
+  if (is_telling(pod.status.reason)) return pod.status.reason.str();
+  for (const auto& status : pod.status.container_statuses) {
+    if (status.state.terminated && is_telling(status.state.terminated->reason))
+      return status.state.terminated->reason.str();
+  }
+  return "";
+}
+
+// Not the pod's own doing. Kubernetes says so with the condition DisruptionTarget (preemption, drain, taints, a lost
+// node, pressure on the node). It does not set it when a pod is evicted for exceeding its own limits; kubelets before
+// 1.22 say nothing but "Evicted", without any condition, which is taken as the node's trouble. A pod that somebody
+// deletes reports Failed as its containers are stopped.
+bool is_disrupted(const PodProjection& pod) {
+  if (pod.status.phase == "Failed" && !pod.metadata.deletion_timestamp.is_zero()) return true;
+  for (const auto& condition : pod.status.conditions) {
+    if (condition.type == "DisruptionTarget" && condition.status == "True") return true;
+  }
+  const std::string_view reason = pod.status.reason;
+  if (reason == "Evicted") return pod.status.conditions.empty();
+  for (const std::string_view known : {"NodeLost", "Preempting", "Shutdown", "NodeShutdown", "Terminated"}) {
+    if (reason == known) return true;
+  }
+  return false;
+}
+
 bool is_marked(const PodProjection& pod) { return pod.metadata.annotations.contains(keys::kControllerOutOfSync); }
 
 }  // namespace
@@ -54,6 +82,12 @@ std::string_view to_string(PodPhase phase) {
   return "Unknown";
 }
 
+std::string failure_text(const ObservedPod& pod) {
+  std::string text = pod.failure;
+  if (pod.exit_code != 0) text += (text.empty() ? "" : ", ") + ("exit code " + std::to_string(pod.exit_code));
+  return text.empty() ? "no reason given" : text;
+}
+
 std::optional<ObservedPod> observe_pod(const PodProjection& pod, const api::batch::Job& job) {
   const auto task = pod.metadata.annotations.find(keys::kTaskSpec);
   const auto version = parse_int32(pod.metadata.annotations.get(keys::kJobVersion));
@@ -70,12 +104,14 @@ std::optional<ObservedPod> observe_pod(const PodProjection& pod, const api::batc
   seen.phase = phase_of_pod(pod.status.phase);
   if (!pod.status.container_statuses.empty() && pod.status.container_statuses[0].state.terminated)
     seen.exit_code = pod.status.container_statuses[0].state.terminated->exit_code;
+  if (seen.phase == PodPhase::Failed) seen.failure = failure_word(pod);
   for (const auto& status : pod.status.container_statuses) seen.restarts += status.restart_count;
   for (const auto& status : pod.status.init_container_statuses) seen.restarts += status.restart_count;
   seen.is_ready = std::all_of(pod.status.container_statuses.begin(), pod.status.container_statuses.end(),
                               [](const auto& status) { return status.ready; });
   seen.is_marked = is_marked(pod);
   seen.is_terminating = !pod.metadata.deletion_timestamp.is_zero();
+  seen.is_disrupted = is_disrupted(pod);
   seen.created = std::chrono::time_point_cast<rt::Duration>(pod.metadata.creation_timestamp.to_time_point());
   return seen;
 }
@@ -93,6 +129,7 @@ std::optional<VanishedPod> observe_vanished(const PodProjection& pod) {
   gone.partition = std::string(pod.metadata.labels.get(keys::kPartitionId));
   gone.is_marked = is_marked(pod);
   gone.succeeded = pod.status.phase == "Succeeded";
+  gone.failed_by_itself = pod.status.phase == "Failed" && !is_disrupted(pod);
   return gone;
 }
 

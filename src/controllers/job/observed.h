@@ -31,12 +31,15 @@ struct ObservedPod {
   std::string partition;     // "" without partitions
   PodPhase phase = PodPhase::Pending;
   std::int32_t exit_code = 0;  // of the first container
+  std::string failure;         // of a failed pod, one word that says more than "Error"; "" if there is none
   std::int32_t restarts = 0;   // of all containers
   bool is_ready = false;       // every container is
   bool is_marked = false;      // by us, to be deleted
   bool is_terminating = false;
+  bool is_disrupted = false;  // taken by the infrastructure: preempted, evicted, its node lost or shut down
   rt::WallTime created{};
   [[nodiscard]] bool is_finished() const { return phase == PodPhase::Succeeded || phase == PodPhase::Failed; }
+  [[nodiscard]] bool failed_by_itself() const { return phase == PodPhase::Failed && !is_disrupted; }
 };
 
 // A pod whose deletion the watch showed. Kept until the planner has drawn its conclusion.
@@ -49,6 +52,7 @@ struct VanishedPod {
   std::string partition;
   bool is_marked = false;
   bool succeeded = false;
+  bool failed_by_itself = false;
 };
 
 // A policy with a timeout that matched: when it will act, unless the reason goes away.
@@ -69,6 +73,10 @@ struct JobMemory {
   std::string problem_message;
   std::optional<rt::Instant> written;   // last status write
   std::optional<rt::Instant> changed;   // since when counters differ from what is written
+  std::optional<rt::Instant> learned;   // since when a success is known that is not recorded
+  std::optional<rt::Instant> recorded;  // last write with a pod that had newly succeeded
+  std::optional<rt::Instant> reworded;  // last write of a message that said something else, not only other numbers
+  int rewordings = 0;                   // one soon after another
   std::optional<rt::Instant> verified;  // last look whether the plugins' objects are still there
 };
 
@@ -88,6 +96,8 @@ struct ObservedJob {
   JobMemory memory;
 };
 
+// "OOMKilled, exit code 137", "exit code 3"; "no reason given" if nothing is known.
+[[nodiscard]] std::string failure_text(const ObservedPod& pod);
 // Of a pod that the job controls. Nothing if it does not carry what every pod of a job carries.
 [[nodiscard]] std::optional<ObservedPod> observe_pod(const api::core::PodProjection& pod, const api::batch::Job& job);
 // The same for one that is gone; does not need the job.

@@ -53,13 +53,19 @@ void Planner::learn_completed() {
   if (is_terminal(phase_)) return;
   for (const ObservedPod& pod : observed_.pods) {
     if (pod.phase != PodPhase::Succeeded || !is_wanted(pod) || pod.is_marked || is_restarted(pod)) continue;
-    completed_[static_cast<std::size_t>(pod.task)].add(pod.index, pod.version);
+    CompletedIndexes& known = completed_[static_cast<std::size_t>(pod.task)];
+    if (!known.contains(pod.index)) {
+      has_learned_ = true;
+      is_witness_ |= pod.is_terminating;
+    }
+    known.add(pod.index, pod.version);
   }
   for (const VanishedPod& gone : observed_.memory.vanished) {
     if (!gone.succeeded || gone.is_marked) continue;
     for (std::size_t t = 0; t < job_.spec.tasks.size(); ++t) {
       if (job_.spec.tasks[t].name != gone.task || gone.index >= job_.spec.tasks[t].replicas) continue;
       if (gone.version < floor_) continue;
+      if (!completed_[t].contains(gone.index)) has_learned_ = is_witness_ = true;
       completed_[t].add(gone.index, gone.version);
     }
   }

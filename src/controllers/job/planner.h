@@ -34,7 +34,12 @@ struct PlanOptions {
   // Counters alone are written this long after they changed, and not more often than this.
   rt::Duration counters_delay = std::chrono::milliseconds(20);
   rt::Duration counters_interval = std::chrono::seconds(1);
-  // A text that changes while its reason stays is not written more often than this.
+  // A success is recorded this long after it, so that those of a gang become one write, and those that follow it not
+  // more often than this; at once if its pod goes, for then nobody else knows of it.
+  rt::Duration record_delay = std::chrono::milliseconds(50);
+  rt::Duration record_interval = std::chrono::milliseconds(500);
+  // A text in which only numbers change is not written more often than this. One that says something else is written
+  // like the counters, but less and less often (up to this) if that goes on.
   rt::Duration message_interval = std::chrono::seconds(30);
 };
 

@@ -1,5 +1,6 @@
 #include "controllers/job/planner_impl.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -40,6 +41,9 @@ void Planner::choose() {
   cause_ = std::string(first.event.event) + ": " + first.event.text;
   tell(kube::EventType::Normal, api::event_reasons::kExecuteAction,
        "Start to execute action " + first.match.action_text + " (" + cause_ + ")");
+  is_disruption_ = std::ranges::all_of(decisions.due, [this](const Decision& due) {
+    return due.event.is_disruption || !step_of(phase_, due.match.action).counts_retry;
+  });
   if (step_.kind != Step::Kind::KillTarget) return;
   // Several pods that failed at once are one restart.
   for (const Decision& due : decisions.due) {
@@ -74,14 +78,19 @@ void Planner::remember(const Decisions& decisions) {
 void Planner::resume_interrupted() {
   if (phase_ == Phase::Restarting) return;
   std::map<std::int32_t, Target> by_task;
+  bool any_failed = false;
+  bool any_taken = false;
   for (const ObservedPod& pod : observed_.pods) {
     if (!is_wanted(pod) || !pod.is_marked || pod.is_terminating || is_restarted(pod)) continue;
     Target& target = by_task[pod.task];
     target.task = pod.task;
     target.pods.push_back(&pod);
     target.indexes.push_back(pod.index);
+    any_failed |= pod.failed_by_itself();
+    any_taken |= pod.is_disrupted;
   }
   if (by_task.empty()) return;
+  is_disruption_ = any_taken && !any_failed;
   action_ = Action::RestartPod;
   step_ = step_of(phase_, action_);
   cause_ = "pods were marked for a restart that was interrupted";

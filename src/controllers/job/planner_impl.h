@@ -132,6 +132,8 @@ class Planner {
 
   // --- status ---
 
+  void count_restart(api::batch::JobStatus& status) const;
+
   void record_resources(api::batch::JobStatus& status);
 
   void drop_completed(api::batch::JobStatus& status);
@@ -139,6 +141,9 @@ class Planner {
   void state_waiting(api::batch::JobStatus& status);
 
   void write(api::batch::JobStatus status);
+  [[nodiscard]] rt::Instant due(const api::batch::JobStatus& status) const;
+  [[nodiscard]] rt::Duration reword_pause() const;
+  [[nodiscard]] bool is_reworded(const api::batch::JobStatus& status) const;
   // An event about waiting belongs to the status that says so.
   void settle_events();
 
@@ -163,7 +168,10 @@ class Planner {
   std::string cause_;
   std::string command_uid_;
   std::vector<Target> targets_;
+  bool is_disruption_ = false;  // the restart is not the job's own doing
   std::vector<CompletedIndexes> completed_;
+  bool has_learned_ = false;     // a success that is in no record
+  bool is_witness_ = false;      // and its pod is gone or going: nobody else knows of it
   std::int64_t floor_ = 0;       // pods of older versions were restarted
   std::set<std::string> going_;  // names of pods that are deleted by this plan
   std::optional<Waiting> waiting_;

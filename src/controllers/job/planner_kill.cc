@@ -10,9 +10,18 @@ namespace basalt::controllers::job {
 
 using api::batch::JobStatus;
 
+void Planner::count_restart(JobStatus& status) const {
+  if (!step_.counts_retry) return;
+  status.retry_count += 1;
+  if (!step_.counts_resume && !is_disruption_) return;
+  const std::string_view key = step_.counts_resume ? records::kResumes : records::kDisruptions;
+  const auto before = base::parse_int64(status.controlled_resources.get(key)).value_or(0);
+  status.controlled_resources.set(key, std::to_string(before + 1));
+}
+
 void Planner::kill() {
-  const bool spends_last =
-      step_.counts_retry && !step_.counts_resume && retries_spent(job_.status) + 1 >= max_retry_of(job_.spec);
+  const bool spends_last = step_.counts_retry && !step_.counts_resume && !is_disruption_ &&
+                           retries_spent(job_.status) + 1 >= max_retry_of(job_.spec);
   const Retain retain = spends_last ? Retain::Finished : step_.retain;
   for (const ObservedPod& pod : observed_.pods) {
     if (retain == Retain::None || !pod.is_finished() || pod.is_marked) go(pod);
@@ -23,11 +32,7 @@ void Planner::kill() {
   JobStatus status = counted();
   if (step_.enters) {
     status.version += 1;
-    if (step_.counts_retry) status.retry_count += 1;
-    if (step_.counts_resume) {
-      const auto resumes = base::parse_int64(status.controlled_resources.get(records::kResumes)).value_or(0);
-      status.controlled_resources.set(records::kResumes, std::to_string(resumes + 1));
-    }
+    count_restart(status);
     enter_phase(status, job_, *step_.enters, time_.wall, to_string(action_), cause_);
     if (*step_.enters == Phase::Restarting) {
       const std::string group = observed_.pod_group ? observed_.pod_group->metadata.uid : "-";
@@ -80,7 +85,7 @@ void Planner::kill_target() {
     marks->erase(std::unique(marks->begin(), marks->end()), marks->end());
   }
   JobStatus status = counted();
-  if (step_.counts_retry) status.retry_count += 1;
+  count_restart(status);
   if (phase_ != Phase::Restarting) enter_phase(status, job_, Phase::Restarting, time_.wall, to_string(action_), cause_);
   write(std::move(status));
   // Nothing to take away and nothing to write: the pods are then made by a pass that nobody else would ask for.

@@ -1,11 +1,32 @@
 #include "controllers/job/planner_impl.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace basalt::controllers::job {
 
 using api::batch::JobStatus;
+
+namespace {
+
+// "short of 1500m cpu in queue q" says the same as "short of 2 cpu in queue q".
+std::string without_numbers(std::string_view text) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::string words;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!is_digit(text[i])) {
+      words.push_back(text[i]);
+      continue;
+    }
+    while (i + 1 < text.size() &&
+           (is_digit(text[i + 1]) || text[i + 1] == '.' || std::isalpha(static_cast<unsigned char>(text[i + 1])) != 0))
+      ++i;
+  }
+  return words;
+}
+
+}  // namespace
 
 void Planner::record_resources(JobStatus& status) {
   const auto& scratch = plan_.build_options.empty_dir_claims;
@@ -67,17 +88,12 @@ void Planner::write(JobStatus status) {
       plan_.phase_changes || status.version != job_.status.version || !plan_.deletes.empty() || !plan_.marks.empty() ||
       (status.state.reason != job_.status.state.reason && !status.state.reason.empty()) || waiting_event_.has_value() ||
       status.retry_count != job_.status.retry_count || !command_uid_.empty();
+  plan_.memory.learned = has_learned_ ? observed_.memory.learned.value_or(time_.now) : std::optional<rt::Instant>();
   if (!must) {
-    JobStatus same_text = status;
-    same_text.state.message = job_.status.state.message;
-    const bool only_text = same_text == job_.status;
-    const rt::Duration interval = only_text ? options_.message_interval : options_.counters_interval;
-    const rt::Instant changed = observed_.memory.changed.value_or(time_.now);
-    plan_.memory.changed = changed;
-    rt::Instant due = changed + options_.counters_delay;
-    if (observed_.memory.written) due = std::max(due, *observed_.memory.written + interval);
-    if (due > time_.now) {
-      wake(due - time_.now);
+    plan_.memory.changed = observed_.memory.changed.value_or(time_.now);
+    const rt::Instant at = due(status);
+    if (at > time_.now) {
+      wake(at - time_.now);
       settle_events();
       return;
     }
@@ -86,8 +102,49 @@ void Planner::write(JobStatus status) {
     status.controlled_resources.erase(records::kCommand);
   plan_.memory.changed.reset();
   plan_.memory.written = time_.now;
+  if (has_learned_) plan_.memory.recorded = time_.now;
+  plan_.memory.learned.reset();
+  if (is_reworded(status)) {
+    const auto& last = observed_.memory.reworded;
+    const bool is_usual = last && time_.now - *last < 2 * options_.message_interval;
+    plan_.memory.rewordings = is_usual ? observed_.memory.rewordings + 1 : 1;
+    plan_.memory.reworded = time_.now;
+  }
   if (waiting_event_) plan_.events.push_back(*waiting_event_);
   plan_.status = std::move(status);
+}
+
+// When a difference that is no decision is to be written.
+rt::Instant Planner::due(const JobStatus& status) const {
+  const JobMemory& memory = observed_.memory;
+  const auto after = [](const std::optional<rt::Instant>& last, rt::Duration pause) {
+    return last ? *last + pause : rt::Instant{};
+  };
+  const rt::Instant gathered = memory.changed.value_or(time_.now) + options_.counters_delay;
+  const rt::Instant counters = std::max(gathered, after(memory.written, options_.counters_interval));
+  // Until it is recorded, a success is lost with its pod if this process ends.
+  if (has_learned_) {
+    if (is_witness_) return time_.now;
+    const rt::Instant gang = memory.learned.value_or(time_.now) + options_.record_delay;
+    return std::min(counters, std::max(gang, after(memory.recorded, options_.record_interval)));
+  }
+  JobStatus same_text = status;
+  same_text.state.message = job_.status.state.message;
+  if (!(same_text == job_.status)) return counters;
+  if (is_reworded(status)) return std::max(counters, after(memory.reworded, reword_pause()));
+  return std::max(gathered, after(memory.written, options_.message_interval));
+}
+
+// What changes all the time is no news.
+rt::Duration Planner::reword_pause() const {
+  constexpr int kAtOnce = 5;
+  rt::Duration pause = options_.counters_interval;
+  for (int i = kAtOnce; i < observed_.memory.rewordings && pause < options_.message_interval; ++i) pause *= 2;
+  return std::min(pause, options_.message_interval);
+}
+
+bool Planner::is_reworded(const JobStatus& status) const {
+  return without_numbers(status.state.message) != without_numbers(job_.status.state.message);
 }
 
 void Planner::settle_events() { waiting_event_.reset(); }

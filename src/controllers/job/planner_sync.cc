@@ -61,9 +61,7 @@ std::string Planner::result_text(Phase next, const JobStatus& status) const {
                      " pods succeeded, " + std::to_string(status.failed) + " failed";
   const auto failed =
       std::ranges::find_if(observed_.pods, [](const ObservedPod& pod) { return pod.phase == PodPhase::Failed; });
-  if (failed != observed_.pods.end())
-    text += " (" + failed->name + (failed->exit_code != 0 ? ": exit code " + std::to_string(failed->exit_code) : "") +
-            "; 'kubectl describe pod' has its reason)";
+  if (failed != observed_.pods.end()) text += " (" + failed->name + ": " + failure_text(*failed) + ")";
   return text;
 }
 

@@ -27,6 +27,7 @@ JobEvent about_pod(std::string_view name, const ObservedPod& pod, std::string te
           .subject = pod.uid,
           .partition = pod.partition,
           .exit_code = name == event::kPodFailed ? pod.exit_code : 0,
+          .is_disruption = name == event::kPodEvicted || (name == event::kPodFailed && pod.is_disrupted),
           .text = std::move(text)};
 }
 
@@ -36,7 +37,8 @@ void pod_events(const ObservedJob& observed, const std::vector<CompletedIndexes>
     if (!is_current(pod, observed)) continue;
     if (pod.phase == PodPhase::Failed) {
       events.push_back(about_pod(event::kPodFailed, pod,
-                                 "pod " + pod.name + " failed with exit code " + std::to_string(pod.exit_code)));
+                                 "pod " + pod.name + " failed with exit code " + std::to_string(pod.exit_code) +
+                                     (pod.failure.empty() ? "" : " (" + pod.failure + ")")));
     } else if (pod.is_terminating) {
       // Somebody else's deletion. It is told at its start, which a restarted controller sees as well; Volcano tells it
       // when the object is gone.
@@ -96,6 +98,7 @@ void missing_pod_events(const ObservedJob& observed, const std::vector<Completed
                         .index = gone.index,
                         .subject = gone.uid,
                         .partition = gone.partition,
+                        .is_disruption = !gone.failed_by_itself,
                         .text = "pod " + gone.name + " was deleted"});
     }
     const auto recorded = static_cast<std::size_t>(std::min(recorded_pods(job.status, task.name), task.replicas));
@@ -112,6 +115,7 @@ void missing_pod_events(const ObservedJob& observed, const std::vector<Completed
            .index = index,
            .subject = "missing " + task.name + "-" + std::to_string(i),
            .partition = policy && policy->partition_size > 0 ? std::to_string(index / policy->partition_size) : "",
+           .is_disruption = true,
            .text = "pod " + job.metadata.name + "-" + task.name + "-" + std::to_string(i) + " is gone"});
     }
   }
@@ -172,8 +176,13 @@ std::vector<JobEvent> derive_events(const ObservedJob& observed, const std::vect
   task_events(observed, completed, events);
   if (observed.pod_group && observed.pod_group->status.phase == api::scheduling::pod_group_phase::kUnknown &&
       observed.pod_group->metadata.uid != observed.memory.unknown_handled) {
+    // The gang lost members. If none of them failed by itself, they were taken.
+    const bool is_disruption = std::none_of(observed.pods.begin(), observed.pods.end(), [&](const ObservedPod& pod) {
+      return is_current(pod, observed) && pod.failed_by_itself();
+    });
     events.push_back({.event = event::kUnknown,
                       .subject = observed.pod_group->metadata.uid,
+                      .is_disruption = is_disruption,
                       .text = "pod group " + observed.pod_group->metadata.name + " is Unknown"});
   }
   return events;

@@ -22,7 +22,8 @@ struct JobEvent {
   std::string subject;      // UID of the pod or group, name of the task: tells two events of one kind apart
   std::string partition;
   std::int32_t exit_code = 0;
-  std::string text;  // for people: "pod train-worker-3 failed with exit code 137"
+  bool is_disruption = false;  // nothing that the job did: a restart for it spends no retry
+  std::string text;            // for people: "pod train-worker-3 failed with exit code 137"
 };
 
 // The events of the job, in the order of its pods; at the end those of tasks and group. `completed` are the records of

@@ -180,6 +180,70 @@ TEST(JobCompletedIndexes, SucceededAndGoneAtOnce) {
       {}, 20);
 }
 
+// What was recorded a moment after it happened survives the end of the process and of the pod.
+TEST(JobCompletedIndexes, UsersA_1226_RecordedAtOnce) {
+  scenario(
+      [](Bench& bench) {
+        ASSERT_TRUE(bench.run_job(JobText{.tasks = {{"t", 4}}}.yaml(), 4));
+        // Just after another write: the counters would have to wait for a second.
+        bench.cluster.set_pod_phase("default", "j-t-0", "Succeeded");
+        bench.let_pass(70ms);
+        bench.stop();
+        bench.cluster.remove(resources::kPods, "default", "j-t-0");
+        bench.start();
+        bench.let_pass(1s);
+        // Two of a gang.
+        bench.cluster.set_pod_phase("default", "j-t-1", "Succeeded");
+        bench.let_pass(10ms);
+        bench.cluster.set_pod_phase("default", "j-t-2", "Succeeded");
+        bench.let_pass(70ms);
+        bench.stop();
+        for (const char* pod : {"j-t-1", "j-t-2"}) bench.cluster.remove(resources::kPods, "default", pod);
+        bench.start();
+        bench.let_pass(5s);
+        EXPECT_EQ(bench.pod_names(), (std::vector<std::string>{"j-t-3"}));
+        EXPECT_EQ(bench.count("succeeded"), 3);
+      },
+      {}, 10);
+}
+
+// A success that nobody but the watch has seen is not kept waiting.
+TEST(JobCompletedIndexes, OnlyWitnessWritesAtOnce) {
+  scenario(
+      [](Bench& bench) {
+        ASSERT_TRUE(bench.run_job(JobText{.tasks = {{"t", 3}}}.yaml(), 3));
+        bench.cluster.set_pod_phase("default", "j-t-0", "Succeeded");
+        bench.let_pass(70ms);
+        bench.cluster.set_pod_phase("default", "j-t-1", "Succeeded");
+        bench.cluster.remove(resources::kPods, "default", "j-t-1");
+        bench.let_pass(10ms);
+        bench.stop();
+        bench.cluster.remove(resources::kPods, "default", "j-t-0");
+        bench.start();
+        bench.let_pass(5s);
+        EXPECT_EQ(bench.pod_names(), (std::vector<std::string>{"j-t-2"}));
+      },
+      {}, 10);
+}
+
+// Pods that end one by one for seconds: two records a second at most.
+TEST(JobCompletedIndexes, RecordsGather) {
+  scenario(
+      [](Bench& bench) {
+        ASSERT_TRUE(bench.run_job(JobText{.tasks = {{"t", 101}}}.yaml(), 101));
+        bench.let_pass(2s);
+        const std::size_t before = bench.writes();
+        for (int i = 0; i < 100; ++i) {
+          bench.cluster.set_pod_phase("default", "j-t-" + std::to_string(i), "Succeeded");
+          bench.let_pass(20ms);
+        }
+        bench.let_pass(1s);
+        EXPECT_EQ(bench.count("succeeded"), 100);
+        EXPECT_LE(bench.writes() - before, 8U) << bench.write_log();
+      },
+      {}, 1);
+}
+
 TEST(JobCompletedIndexes, RestartRunsEverythingAgain) {
   scenario([](Bench& bench) {
     ASSERT_TRUE(bench.run_job(JobText{.policies = "[{event: PodFailed, action: RestartJob}]"}.yaml(), 2));

@@ -1,5 +1,7 @@
 #include "controllers/job/state_machine.h"
 
+#include <algorithm>
+
 #include "api/gen/bus.h"
 #include "base/strings.h"
 
@@ -219,8 +221,12 @@ Step step_of(Phase phase, Action action) {
 std::int32_t max_retry_of(const JobSpec& spec) { return spec.max_retry == 0 ? 3 : spec.max_retry; }
 
 std::int32_t retries_spent(const JobStatus& status) {
-  const auto resumes = base::parse_int64(status.controlled_resources.get(records::kResumes)).value_or(0);
-  return status.retry_count - static_cast<std::int32_t>(resumes < 0 ? 0 : resumes);
+  std::int64_t spent = status.retry_count;
+  for (const std::string_view free : {records::kResumes, records::kDisruptions}) {
+    const auto count = base::parse_int64(status.controlled_resources.get(free)).value_or(0);
+    if (count > 0) spent -= std::min<std::int64_t>(count, status.retry_count);
+  }
+  return static_cast<std::int32_t>(spent);
 }
 
 std::int32_t total_replicas(const JobSpec& spec) {

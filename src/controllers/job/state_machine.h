@@ -86,8 +86,9 @@ struct Step {
 
 // spec.maxRetry; 0 cannot be expressed and stands for 3.
 [[nodiscard]] std::int32_t max_retry_of(const api::batch::JobSpec& spec);
-// Restarts that count against maxRetry: retryCount without the resumes (status.controlledResources["resumes"]).
-// Differs: Volcano lets a resume spend the budget, so that three suspensions fail a job.
+// Restarts that count against maxRetry: retryCount without the resumes and without the restarts for pods that the
+// infrastructure took (status.controlledResources["resumes"] and ["disruptions"]).
+// Differs: Volcano lets both spend the budget, so that three suspensions or preemptions fail a job.
 [[nodiscard]] std::int32_t retries_spent(const api::batch::JobStatus& status);
 [[nodiscard]] std::int32_t total_replicas(const api::batch::JobSpec& spec);
 
@@ -98,6 +99,7 @@ struct Step {
 // Keys of status.controlledResources that are ours; the map survives in Volcano's schema.
 namespace records {
 inline constexpr std::string_view kResumes = "resumes";             // how many of the retries were resumes
+inline constexpr std::string_view kDisruptions = "disruptions";     // how many were for evicted or lost pods
 inline constexpr std::string_view kRestart = "restart";             // "all <uid>" or "unfinished <uid>", see planner.h
 inline constexpr std::string_view kFloor = "restarted-version";     // pods of older versions do not count any more
 inline constexpr std::string_view kCommand = "command";             // UID of the last command that was carried out

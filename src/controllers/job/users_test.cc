@@ -274,6 +274,91 @@ TEST(JobUsers, UsersI_4543_OddSpecificationsHarmNobody) {
       {}, 2);
 }
 
+// A job that runs says nothing about why its group once waited, and tells nobody, whatever the scheduler repeats.
+TEST(JobUsers, UsersC_2033_UsersD_3178_RunningJobRepeatsNoOldCondition) {
+  scenario(
+      [](Bench& bench) {
+        ASSERT_TRUE(bench.run_job(JobText{}.yaml(), 2));
+        bench.let_pass(3s);
+        const std::size_t writes = bench.writes();
+        for (int session = 0; session < 300; ++session) {
+          bench.cluster.patch(resources::kPodGroups, "default", bench.group_name(),
+                              R"({"status":{"phase":"Running","conditions":[{"type":"Unschedulable","status":"True",
+              "transitionID":"x","lastTransitionTime":"2026-01-01T00:00:00Z","reason":"NotEnoughResources","message":"short of )" +
+                                  std::to_string(session) + R"( cpu"}]}})");
+          bench.let_pass(1s);
+        }
+        EXPECT_EQ(bench.state("reason"), "");
+        EXPECT_EQ(bench.events("PodGroupPending"), 0U);
+        EXPECT_EQ(bench.writes(), writes) << bench.write_log();
+      },
+      {}, 1);
+}
+
+// The pod that failed is gone after a restart; what became of it stays on record.
+TEST(JobUsers, UsersF_1688_FailedPodLeavesATrace) {
+  scenario([](Bench& bench) {
+    ASSERT_TRUE(bench.run_job(JobText{.policies = "[{event: PodFailed, action: RestartJob}]"}.yaml(), 2));
+    bench.cluster.bind_pod("default", "j-t-1", "n");  // it takes its time to go
+    bench.cluster.patch(resources::kPods, "default", "j-t-0", R"({"status":{"phase":"Failed","containerStatuses":[
+        {"name":"c","image":"i","imageID":"","ready":false,"restartCount":0,
+         "state":{"terminated":{"exitCode":3,"reason":"Error"}}}]}})",
+                        "status");
+    ASSERT_TRUE(bench.reaches("Restarting"));
+    EXPECT_EQ(bench.state("reason"), "RestartJob");
+    EXPECT_NE(bench.state("message").find("pod j-t-0 failed with exit code 3"), std::string::npos);
+    EXPECT_TRUE(bench.eventually([&] {
+      return bench.events("ExecuteAction", "RestartJob (PodFailed: pod j-t-0 failed with exit code 3)") == 1;
+    }));
+  });
+}
+
+// Events of a pod's predecessor under the same name come late and twice: they restart nothing and count for nobody.
+TEST(JobUsers, UsersA_5986_LateEventsOfAPodsPredecessor) {
+  scenario(
+      [](Bench& bench) {
+        ASSERT_TRUE(bench.run_job(
+            JobText{.policies = "[{events: [PodFailed, PodEvicted], action: RestartPod}]", .spec = "  maxRetry: 9\n"}
+                .yaml(),
+            2));
+        bench.faults.set_plan({.event_repeated = 0.5, .event_delay_max = 200ms});
+        for (int round = 1; round <= 5; ++round) {
+          const std::string old = bench.pod_uid("j-t-0");
+          bench.cluster.set_pod_phase("default", "j-t-0", "Failed");
+          ASSERT_TRUE(
+              bench.eventually([&] { return !bench.pod_uid("j-t-0").empty() && bench.pod_uid("j-t-0") != old; }));
+          bench.cluster.set_pod_phase("default", "j-t-0", "Running");
+          ASSERT_TRUE(bench.eventually([&] { return bench.phase() == "Running" && bench.count("running") == 2; }));
+          EXPECT_EQ(bench.count("retryCount"), round);
+        }
+        const std::string last = bench.pod_uid("j-t-0");
+        bench.let_pass(30s);
+        EXPECT_EQ(bench.pod_uid("j-t-0"), last);
+        EXPECT_EQ(bench.count("retryCount"), 5);
+      },
+      {}, 5);
+}
+
+// The job vanishes while its pods are being taken away.
+TEST(JobUsers, UsersI_2417_DeletedWhileItIsKilled) {
+  std::uint64_t round = 0;
+  scenario(
+      [&round](Bench& bench) {
+        ASSERT_TRUE(bench.run_job(JobText{.tasks = {{"t", 8}}, .spec = "  plugins: {svc: []}\n"}.yaml(), 8));
+        bench.command("AbortJob");
+        bench.let_pass(std::chrono::microseconds(200) * (round++ % 20));
+        bench.cluster.remove(resources::kJobs, "default", "j");
+        EXPECT_TRUE(bench.has_pods(0));
+        EXPECT_TRUE(bench.eventually([&] { return bench.uid(resources::kConfigMaps, "j-svc").empty(); }));
+        const std::size_t calls = bench.faults.calls();
+        bench.let_pass(60s);
+        EXPECT_EQ(bench.faults.calls(), calls);
+        // And the next of its name is not held up.
+        ASSERT_TRUE(bench.run_job(JobText{.tasks = {{"t", 8}}}.yaml(), 8));
+      },
+      {}, 20);
+}
+
 // A queue with clusters behind it: the job and its pods say so.
 TEST(JobForwarding, QueueWithOtherClusters) {
   scenario([](Bench& bench) {

@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "controllers/manager/kubernetes_gates.h"
+#include "controllers/manager/registry.h"
 
 namespace basalt::controllers {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 // Gates of Volcano's other processes, and the two groups: accepted so that one command line serves all.
 constexpr std::string_view kOtherGates[] = {"PodDisruptionBudgetsSupport", "ResourceTopology", "CSIStorage", "AllAlpha",
                                             "AllBeta"};
+
+// Volcano's controllers that are not part of this program: command lines that name them go on working.
+constexpr std::string_view kOtherControllers[] = {"jobflow-controller", "jobtemplate-controller", "cronjob-controller",
+                                                  "hyperNode-controller", "colocation-config-controller"};
 
 bool* gate_of(FeatureGates& gates, std::string_view name) {
   if (name == "WorkLoadSupport") return &gates.workload_support;
@@ -54,12 +59,21 @@ Done set_feature_gates(FeatureGates& gates, std::string_view text) {
 
 Done validate(const ManagerOptions& options) {
   std::set<std::string_view> seen;
+  std::vector<std::string_view> known;
+  for (const RegisteredController& controller : registered_controllers()) known.push_back(controller.name);
   for (const std::string_view entry : options.controllers) {
     if (entry == "*") continue;
     const std::string_view name = entry.starts_with("+") || entry.starts_with("-") ? entry.substr(1) : entry;
     if (!seen.insert(name).second)
       return Error::invalid_input("--controllers names " + std::string(name) +
                                   " twice: a controller cannot have both prefixes");
+    if (std::ranges::find(known, name) != known.end() ||
+        std::ranges::find(kOtherControllers, name) != std::end(kOtherControllers))
+      continue;
+    return Error::invalid_input("--controllers: there is no controller " + base::quote(name) + "; known are *, " +
+                                base::join(known, ", ") + ", with + or - before them, and Volcano's " +
+                                base::join(kOtherControllers, ", ") + ", which change nothing here" +
+                                base::did_you_mean(name, known));
   }
   for (const auto& [flag, count] : {std::pair("--worker-threads", options.workers_job),
                                     std::pair("--worker-threads-for-podgroup", options.workers_podgroup),

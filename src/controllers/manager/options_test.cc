@@ -43,6 +43,28 @@ TEST(ManagerOptions, AControllerIsNamedOnce) {
   EXPECT_FALSE(validate(options).ok());
 }
 
+TEST(ManagerOptions, UnknownControllersAreRefused) {
+  const auto message = [](std::vector<std::string> list) {
+    ManagerOptions options;
+    options.controllers = std::move(list);
+    const Done done = validate(options);
+    return done.ok() ? std::string() : done.error().message;
+  };
+  for (const char* stock :
+       {"queue-controller", "pg-controller", "gc-controller", "job-controller", "jobflow-controller",
+        "jobtemplate-controller", "cronjob-controller", "hyperNode-controller", "colocation-config-controller",
+        "sharding-controller", "hyperjob-controller"}) {
+    const std::string name = stock;
+    EXPECT_EQ(message({"*", name}) + message({"*", "+" + name}) + message({"*", "-" + name}), "") << name;
+  }
+  const std::string said = message({"*", "foo"});
+  EXPECT_NE(said.find("\"foo\""), std::string::npos) << said;
+  EXPECT_NE(said.find("job-controller"), std::string::npos) << said;
+  EXPECT_NE(message({"-hypernode-controller"}).find("hyperNode-controller"), std::string::npos);
+  EXPECT_NE(message({"job-contrller"}).find("did you mean"), std::string::npos) << message({"job-contrller"});
+  EXPECT_NE(message({"*", " -job-controller"}), "") << "what is not trimmed must not be ignored";
+}
+
 TEST(ManagerOptions, FeatureGates) {
   FeatureGates gates;
   EXPECT_TRUE(set_feature_gates(gates, "WorkLoadSupport=false,CSIStorage=true,AllAlpha=false").ok());

@@ -1,6 +1,7 @@
 #include "controllers/manager/registry.h"
 
 #include <array>
+#include <cstdlib>
 
 #include "controllers/datadependency/data_controller.h"
 #include "controllers/gc/gc_controller.h"
@@ -56,7 +57,9 @@ std::unique_ptr<Controller> make_hyper_job(ControllerContext& context, const Man
 }
 
 std::unique_ptr<Controller> make_data(ControllerContext& context, const ManagerOptions&) {
-  return datadependency::make_data_controller(context);
+  datadependency::DataControllerOptions options;
+  if (const char* folder = std::getenv("PLUGIN_CONFIG_PATH"); folder != nullptr) options.config_folder = folder;
+  return datadependency::make_data_controller(context, std::move(options));
 }
 
 constexpr std::array kControllers = {

@@ -393,6 +393,34 @@ TEST_F(JobRulesTest, LimitsAreNamed) {
                 "spec.volumes: Too many: 2");
 }
 
+TEST_F(JobRulesTest, ProblemsBeyondThirtyAreCounted) {
+  std::string labels;
+  for (int i = 0; i < 33; ++i) labels += "'a b" + std::to_string(i) + "': c, ";
+  EXPECT_DENIED(validate("  tasks: [{name: t, replicas: 1, template: {metadata: {labels: {" + labels +
+                         "}}, spec: {containers: [{name: c, image: b}]}}}]\n"),
+                "; and 3 more problems");
+}
+
+TEST_F(JobRulesTest, TextsHaveASize) {
+  const std::string annotated =
+      "  tasks: [{name: t, replicas: 1, template: {metadata: {annotations: {a: " + std::string(300'000, 'x') +
+      "}}, spec: {containers: [{name: c, image: b}]}}}]\n";
+  EXPECT_DENIED(validate(annotated), "template.metadata.annotations: Too long: may not be more than 262144 bytes");
+  std::string schedule = "0";
+  while (schedule.size() <= 1'000) schedule += ",0";
+  EXPECT_DENIED(create("/cronjobs/validate", "{metadata: {name: a}, spec: {schedule: '" + schedule + " * * * *'}}"),
+                "it is longer than 1000 bytes");
+  EXPECT_DENIED(create("/hypernodes/validate",
+                       "{metadata: {name: a}, spec: {members: [{type: Node, selector: {regexMatch: {pattern: " +
+                           std::string(5'000, 'x') + "}}}]}}"),
+                "it is longer than 4096 bytes");
+  std::string groups;
+  for (int i = 0; i < 5'001; ++i) groups += "{},";
+  EXPECT_DENIED(
+      create("/podgroups/validate", "{metadata: {name: a}, spec: {queue: default, subGroupPolicy: [" + groups + "]}}"),
+      "spec.subGroupPolicy: Too many: 5001: must have at most 5000 items");
+}
+
 TEST_F(JobRulesTest, LongDependencyChainsTakeLinearTime) {
   // A thousand tasks, each waiting for all before it: a search by paths would never end.
   std::string tasks = "  tasks:\n";

@@ -64,6 +64,11 @@ void fill_options(const json::Value& wanted, RuleOptions& options) {
     options.root_queue_is_protected = flag_at(wanted, "rootIsProtected");
   if (flag_at(wanted, "queueWithPodsIsKept")) options.queue_with_pods_is_kept = true;
   if (flag_at(wanted, "schedulingGates")) options.scheduling_gates_queue_admission = true;
+  if (const json::Value* patch = member(wanted, "bindingPatch")) {
+    options.binding_patch = [patch = *patch](const json::Value&, const json::Value*) {
+      return Result<std::optional<json::Value>>(patch);
+    };
+  }
   if (const auto max = int_at(wanted, "listsMax")) {
     const auto count = static_cast<std::size_t>(*max);
     options.tasks_max = options.policies_max = options.volumes_max = count;

@@ -21,5 +21,6 @@ void validate_hyper_node(const RuleContext& context, const ReviewRequest& reques
 void validate_hyper_job(const RuleContext& context, const ReviewRequest& request, ReviewAnswer& answer);
 void validate_data_source(const RuleContext& context, const ReviewRequest& request, ReviewAnswer& answer);
 void validate_data_source_claim(const RuleContext& context, const ReviewRequest& request, ReviewAnswer& answer);
+void mutate_binding(const RuleContext& context, const ReviewRequest& request, ReviewAnswer& answer);
 
 }  // namespace basalt::webhooks

@@ -22,8 +22,14 @@ TableAnswer unanswered(const Error& error) {
   // What libcurl says of certificates is the operator's business; the rest may pass.
   const bool is_tls =
       error.message.find("certificate") != std::string::npos || error.message.find("SSL") != std::string::npos;
-  return failure(is_tls ? ResolutionKind::Misconfigured : ResolutionKind::Unavailable,
-                 is_tls ? "the server's certificate is not trusted" : "the server did not answer");
+  if (is_tls) return failure(ResolutionKind::Misconfigured, "the server's certificate is not trusted");
+  if (error.is(Reason::ResponseTooLarge))
+    return failure(ResolutionKind::Malformed, "the server's answer is larger than we read");
+  if (error.is(Reason::DeadlineExceeded))
+    return failure(ResolutionKind::Unavailable, "the server did not answer in time");
+  if (error.is(Reason::ConnectionLost))
+    return failure(ResolutionKind::Unavailable, "the server broke the connection off");
+  return failure(ResolutionKind::Unavailable, "the server cannot be reached");
 }
 
 rt::Duration retry_after(const net::HttpResponse& response) {

@@ -3,22 +3,19 @@
 #include <openssl/encoder.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/rsa.h>
 
 #include <array>
 #include <memory>
 
 #include "base/encoding.h"
 #include "controllers/job/plugins/plugin.h"
+#include "controllers/job/plugins/rsa_key.h"
 
 namespace basalt::controllers::job {
 
 namespace {
 
-constexpr std::size_t kKeyBits = 2048;
-
 struct Deleter {
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
   void operator()(BIGNUM* number) const { BN_free(number); }
   void operator()(OSSL_ENCODER_CTX* context) const { OSSL_ENCODER_CTX_free(context); }
   void operator()(unsigned char* bytes) const { OPENSSL_free(bytes); }
@@ -66,7 +63,7 @@ Done append_number(std::string& out, EVP_PKEY* key, const char* name) {
 }  // namespace
 
 Result<SshKeyPair> make_ssh_key_pair() {
-  const Owned<EVP_PKEY> key(EVP_RSA_gen(kKeyBits));
+  const RsaKey key = make_rsa_key();
   if (key == nullptr) return openssl_error("make an RSA key");
   SshKeyPair pair;
   BASALT_TRY(pair.private_pem, private_pem(key.get()));

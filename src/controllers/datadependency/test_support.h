@@ -1,0 +1,269 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "controllers/datadependency/claim_caches.h"
+#include "controllers/datadependency/data_controller.h"
+#include "controllers/datadependency/placement.h"
+#include "crds/crds.h"
+#include "json/merge_patch.h"
+#include "kube/fault_client.h"
+#include "rt/sim_test_support.h"
+#include "sim/cluster.h"
+
+// For tests only: a control plane, a metadata service that is played, and the controller.
+
+namespace basalt::controllers::datadependency {
+
+inline const kube::Resource kClaims{"datadependency.volcano.sh", "v1alpha1", "datasourceclaims"};
+inline const kube::Resource kSources{"datadependency.volcano.sh", "v1alpha1", "datasources"};
+inline const kube::Resource kBindings{"work.karmada.io", "v1alpha2", "resourcebindings"};
+inline const kube::Resource kClusters{"cluster.karmada.io", "v1alpha1", "clusters"};
+
+// What the played system knows. One simulation runs at a time.
+struct PlayedSystem {
+  std::map<std::string, std::vector<std::string>> tables;
+  bool is_down = false;
+  rt::Duration delay{};  // of every answer
+  std::map<std::string, int> calls_by_table;
+  int calls = 0;
+};
+inline PlayedSystem* played_system = nullptr;
+
+class PlayedPlugin final : public DataSourcePlugin {
+ public:
+  explicit PlayedPlugin(rt::Runtime& runtime) : runtime_(runtime) {}
+  Resolution locate(const DataIdentity& identity, const rt::StopToken& stop) override {
+    ++played_system->calls;
+    ++played_system->calls_by_table[identity.name];
+    if (played_system->delay > rt::Duration::zero()) static_cast<void>(stop.wait_for(runtime_, played_system->delay));
+    if (played_system->is_down) return {ResolutionKind::Unavailable, {}, "the server did not answer", {}};
+    const auto found = played_system->tables.find(identity.name);
+    if (found == played_system->tables.end()) return {ResolutionKind::NotFound, {}, "there is no such table", {}};
+    return {ResolutionKind::Found, found->second, "", {}};
+  }
+
+ private:
+  rt::Runtime& runtime_;
+};
+
+inline Result<std::unique_ptr<DataSourcePlugin>> make_played(PluginContext context) {
+  return std::unique_ptr<DataSourcePlugin>(std::make_unique<PlayedPlugin>(context.runtime));
+}
+
+// The webhook of bindings, in process.
+class BindingHook final : public apiserver::AdmissionHook {
+ public:
+  [[nodiscard]] bool handles(const apiserver::AdmissionRequest& request) const override {
+    return caches != nullptr && request.type.plural == "resourcebindings" && request.subresource.empty();
+  }
+  Done mutate(apiserver::AdmissionRequest& request, json::Value& object) override {
+    const bool is_new = request.operation == apiserver::Operation::Create;
+    if (!is_new && request.operation != apiserver::Operation::Update) return Ok{};
+    BASALT_TRY(const auto patch, caches->patch_for(object, is_new ? nullptr : request.old_object));
+    if (patch) object = json::apply_merge_patch(object, *patch);
+    return Ok{};
+  }
+  Done validate(apiserver::AdmissionRequest&, const json::Value*) override { return Ok{}; }
+
+  std::unique_ptr<ClaimCaches> caches;
+};
+
+struct PlaneOptions {
+  bool has_hook = false;      // bindings go through admission
+  std::string config_folder;  // of plugins
+  bool starts = true;         // the controller runs from the beginning
+};
+
+// A control plane with three clusters; the controller runs on a client that can fail.
+class Plane {
+ public:
+  explicit Plane(rt::Runtime& runtime, PlaneOptions options = {})
+      : runtime_(runtime),
+        options_(std::move(options)),
+        memory_(std::make_shared<CollectingLogSink>()),
+        log_(memory_, LogLevel::Info),
+        cluster(runtime, {.with_default_queue = false, .hooks = {hook_}, .crds = {"datasourceclaims", "datasources"}}),
+        faults(runtime, cluster.client()) {
+    played_system = &system;
+    BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
+    for (const char* name : {"m1", "m2", "m3"}) add_cluster(name);
+    cluster.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: volcano-global}\n");
+    configure(R"({"endpoint":{"url":"http://played"}})");
+    if (options_.has_hook) {
+      auto caches = std::make_unique<ClaimCaches>(runtime, cluster.client(), Logger());
+      caches->start();
+      BASALT_CHECK(caches->wait_synced({}));
+      hook_->caches = std::move(caches);
+    }
+    if (options_.starts) restart();
+  }
+  ~Plane() {
+    end();
+    if (hook_->caches) hook_->caches->stop();
+    cluster.stop();
+    played_system = nullptr;
+  }
+
+  void end() {
+    if (!controller_) return;
+    controller_->stop();
+    controller_.reset();
+    informers_->stop();
+    informers_.reset();
+    events_->stop(std::chrono::seconds(0));
+  }
+  void restart() { restart_on(faults); }
+  // Another process, with another way to the API.
+  void restart_on(kube::Client& client) {
+    end();
+    events_ = std::make_unique<kube::EventRecorder>(runtime_, client, log_,
+                                                    kube::EventRecorder::Options{.component = "test"});
+    events_->start();
+    informers_ = std::make_unique<SharedInformers>(runtime_, client, log_, &metrics_);
+    context_ =
+        std::make_unique<ControllerContext>(ControllerContext{runtime_, client, log_, *events_, metrics_, *informers_});
+    DataControllerOptions options;
+    options.factories = {{"amoro", &make_played}};
+    options.config_folder = options_.config_folder;
+    controller_ = make_data_controller(*context_, options);
+    informers_->start();
+    controller_->start();
+  }
+  void configure(const std::string& document) {
+    cluster.apply(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: volcano-global-datasource-plugins, namespace: "
+        "volcano-global}\ndata: {amoro: '" +
+        document + "'}\n");
+  }
+  void add_cluster(const std::string& name) {
+    cluster.apply("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: " + name +
+                  "}\nspec: {syncMode: Push}\n");
+  }
+  void claim(const std::string& name, const std::string& table, const std::string& workload = "w",
+             const std::string& more = "") {
+    cluster.apply("apiVersion: datadependency.volcano.sh/v1alpha1\nkind: DataSourceClaim\nmetadata: {name: " + name +
+                  "}\nspec:\n  system: amoro\n  dataSourceType: table\n  dataSourceName: " + table +
+                  "\n  workload: {apiVersion: apps/v1, kind: Deployment, name: " + workload + "}\n" + more);
+  }
+  void bind(const std::string& workload, const std::string& placement = "{}") {
+    cluster.apply(
+        "apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\nmetadata: {name: " + workload +
+        "-deployment}\nspec:\n  resource: {apiVersion: apps/v1, kind: Deployment, namespace: default, name: " +
+        workload + "}\n  placement: " + placement + "\n");
+  }
+  std::string condition(const json::Value& object, std::string_view type) {
+    const json::Value* conditions = object.find_path({"status", "conditions"});
+    if (conditions == nullptr || !conditions->is_array()) return "";
+    for (const json::Value& one : conditions->as_array()) {
+      if (one.string_at({"type"}) == type)
+        return std::string(one.string_at({"status"})) + " " + std::string(one.string_at({"reason"}));
+    }
+    return "";
+  }
+  std::string placed(const std::string& name) {
+    const auto found = cluster.get(kClaims, "default", name);
+    return found ? condition(*found, "PlacementInjected") : "gone";
+  }
+  std::string fresh(const std::string& source) {
+    const auto found = cluster.get(kSources, "", source);
+    return found ? condition(*found, "Fresh") : "gone";
+  }
+  // As a scheduler does: the workload is in these clusters.
+  void schedule(const std::string& workload, const std::string& clusters) {
+    cluster.patch(kBindings, "default", workload + "-deployment", R"({"spec":{"clusters":)" + clusters + "}}");
+    cluster.patch(kBindings, "default", workload + "-deployment",
+                  R"({"status":{"lastScheduledTime":"2026-01-01T00:00:00Z"}})", "status");
+  }
+  [[nodiscard]] std::string logged() const {
+    std::string text;
+    for (const LogRecord& record : memory_->records()) {
+      text += record.message;
+      for (const LogRecordField& field : record.fields) text += " " + field.key + "=" + field.value;
+      text += "\n";
+    }
+    return text;
+  }
+  std::string claim_state(const std::string& name) {
+    const auto found = cluster.get(kClaims, "default", name);
+    if (!found) return "gone";
+    std::string text(found->string_at({"status", "phase"}));
+    if (const json::Value* conditions = found->find_path({"status", "conditions"})) {
+      for (const json::Value& one : conditions->as_array()) {
+        if (one.string_at({"type"}) == "Bound") text += " " + std::string(one.string_at({"reason"}));
+      }
+    }
+    return text;
+  }
+  bool wait_claim(const std::string& name, const std::string& state, rt::Duration limit = std::chrono::seconds(60)) {
+    const bool reached = cluster.wait_until([&] { return claim_state(name) == state; }, limit);
+    if (!reached) ADD_FAILURE() << name << " is " << claim_state(name) << ", not " << state;
+    return reached;
+  }
+  std::string excluded(const std::string& workload) {
+    const auto found = cluster.get(kBindings, "default", workload + "-deployment");
+    const json::Value* list = found ? found->find_path({"spec", "placement", "clusterAffinity", "exclude"}) : nullptr;
+    return list == nullptr ? "none" : list->to_text();
+  }
+  bool is_gated(const std::string& workload) {
+    const auto found = cluster.get(kBindings, "default", workload + "-deployment");
+    const json::Value* value = found ? found->find_path({"spec", "suspension", "scheduling"}) : nullptr;
+    return value != nullptr && value->is_bool() && value->as_bool();
+  }
+  bool wait_excluded(const std::string& workload, const std::string& list) {
+    const bool reached = cluster.wait_until([&] { return excluded(workload) == list; });
+    if (!reached) ADD_FAILURE() << workload << " excludes " << excluded(workload) << ", not " << list;
+    return reached;
+  }
+  std::int64_t bound_claims(const std::string& source) {
+    const auto found = cluster.get(kSources, "", source);
+    const json::Value* value = found ? found->find_path({"status", "boundClaims"}) : nullptr;
+    return value == nullptr || !value->is_int() ? -1 : value->as_int();
+  }
+  std::size_t binding_writes() {
+    std::size_t count = 0;
+    for (const std::string& call : faults.call_log())
+      count += call.find("resourcebindings") != std::string::npos && call.starts_with("Patch") ? 1 : 0;
+    return count;
+  }
+
+  PlayedSystem system;
+
+ private:
+  rt::Runtime& runtime_;
+  const PlaneOptions options_;
+  std::shared_ptr<BindingHook> hook_ = std::make_shared<BindingHook>();
+  std::shared_ptr<CollectingLogSink> memory_;
+  Logger log_;
+  kube::Metrics metrics_;
+
+ public:
+  sim::Cluster cluster;
+  kube::FaultClient faults;
+
+ private:
+  std::unique_ptr<kube::EventRecorder> events_;
+  std::unique_ptr<SharedInformers> informers_;
+  std::unique_ptr<ControllerContext> context_;
+  std::unique_ptr<Controller> controller_;
+};
+
+inline void scenario(const std::function<void(Plane&)>& body, std::uint64_t seeds = 3,
+                     const PlaneOptions& options = {}) {
+  rt::run_seeds(1, seeds, [&](rt::SimRuntime& runtime) {
+    Plane plane(runtime, options);
+    body(plane);
+  });
+}
+
+inline constexpr const char* kOrders = "amoro-table-prod.db.orders";
+
+}  // namespace basalt::controllers::datadependency

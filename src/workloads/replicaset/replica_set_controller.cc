@@ -1,0 +1,90 @@
+#include "workloads/replicaset/replica_set_controller.h"
+
+#include <optional>
+#include <utility>
+
+#include "workloads/common/claim.h"
+#include "workloads/common/pod_template.h"
+
+namespace basalt::workloads {
+namespace {
+
+constexpr OwnerKind kKind{"apps/v1", "ReplicaSet"};
+constexpr std::string_view kFailure = "ReplicaFailure";
+
+}  // namespace
+
+ReplicaSetController::ReplicaSetController(Context& context)
+    : KeyedController(context, {.name = "replicaset", .kind = kKind, .resource = resources::kReplicaSets},
+                      context.caches.replica_sets) {
+  expectations_.connect(context.caches.pods.core());
+  context.caches.pods.add_handler([this](const kube::Change<Pod>& change) {
+    add_owners(change);
+    if (change.after && change.after->metadata.owner_uid.empty() && !change.after->is_being_deleted())
+      add_adopters(change.after->metadata.namespace_, change.after->metadata.labels);
+  });
+}
+
+rt::Outcome ReplicaSetController::reconcile(const Object& set, const rt::StopToken& stop) {
+  const auto selector = selector_at(set.json, {"spec", "selector"});
+  if (!selector.ok()) return rt::Outcome::failed_for_good(selector.error().with_context("spec.selector"));
+  const ClaimRequest request{set, kKind, resources::kReplicaSets, resources::kPods, *selector, {}};
+  const auto pods = claim(context_.caches.pods, writer_, request, stop);
+  if (!pods.ok()) return rt::Outcome::failed(pods.error());
+  ReplicaSetPlan plan = plan_replica_set(set, *pods, context_.runtime.wall_now());
+  Done done = carry_out(set, plan, stop);
+  // An API server in trouble is no statement about the set.
+  if (done.ok()) {
+    remove_condition(plan.status, kFailure);
+  } else if (!done.error().is_transient() && !done.error().is(Reason::Conflict)) {
+    set_condition(plan.status,
+                  {kFailure, "True", plan.creates > 0 ? "FailedCreate" : "FailedDelete", done.error().message},
+                  time_now());
+  }
+  Done written = writer_.write_status(set.key(), resources::kReplicaSets, set, plan.status, stop);
+  if (!done.ok()) return rt::Outcome::failed(std::move(done).error());
+  if (!written.ok()) return rt::Outcome::failed(std::move(written).error());
+  return done_or_after(plan.look_again);
+}
+
+Done ReplicaSetController::carry_out(const Object& set, const ReplicaSetPlan& plan, const rt::StopToken& stop) {
+  if (plan.creates > 0) return create_pods(set, plan.creates, stop);
+  return delete_pods(set, plan.deletes, stop);
+}
+
+Done ReplicaSetController::create_pods(const Object& set, std::int64_t count, const rt::StopToken& stop) {
+  const json::Value pattern = pod_of_template(object_at(set.json, {"spec", "template"}), kKind, set);
+  const std::string prefix = set.metadata.name + "-";
+  std::vector<json::Value> pods;
+  for (std::int64_t i = 0; i < count; ++i) {
+    json::Value& pod = pods.emplace_back(pattern);
+    pod.ensure_path({"metadata", "generateName"}) = prefix;
+    pod.ensure_path({"metadata", "name"}) = generated_name(context_.runtime, prefix);
+  }
+  const auto results = writer_.create_all(set.key(), resources::kPods, pods, stop);
+  std::optional<Error> error;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].ok()) {
+      tell(set, kube::EventType::Normal, "SuccessfulCreate",
+           "Created pod: " + std::string(pods[i].string_at({"metadata", "name"})));
+    } else if (!error || error->is(Reason::Cancelled)) {
+      error = results[i].error();
+    }
+  }
+  if (!error) return Ok{};
+  // A name that is taken: the next try picks another.
+  if (!error->is_transient() && !error->is(Reason::AlreadyExists) && !error->is(Reason::Cancelled))
+    tell(set, kube::EventType::Warning, "FailedCreate", "Error creating: " + error->message);
+  return error->with_context("a pod could not be made");
+}
+
+Done ReplicaSetController::delete_pods(const Object& set, const std::vector<PodPtr>& pods, const rt::StopToken& stop) {
+  std::vector<Writer::Target> targets;
+  for (const PodPtr& pod : pods) targets.push_back({pod->metadata.name.str(), pod->metadata.uid.str()});
+  BASALT_TRY_DONE(writer_.remove_all(set.key(), resources::kPods, targets, stop));
+  for (const Writer::Target& target : targets)
+    tell(set, kube::EventType::Normal, "SuccessfulDelete", "Deleted pod: " + target.name);
+  return Ok{};
+}
+
+}  // namespace basalt::workloads

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "workloads/common/keyed_controller.h"
+#include "workloads/replicaset/replica_set_plan.h"
+
+namespace basalt::workloads {
+
+// Keeps as many pods of a ReplicaSet's template as it asks for. See README.md.
+class ReplicaSetController final : public KeyedController {
+ public:
+  explicit ReplicaSetController(Context& context);
+
+ private:
+  rt::Outcome reconcile(const Object& set, const rt::StopToken& stop) override;
+  Done carry_out(const Object& set, const ReplicaSetPlan& plan, const rt::StopToken& stop);
+  Done create_pods(const Object& set, std::int64_t count, const rt::StopToken& stop);
+  Done delete_pods(const Object& set, const std::vector<PodPtr>& pods, const rt::StopToken& stop);
+};
+
+}  // namespace basalt::workloads

@@ -1,0 +1,175 @@
+#include <gtest/gtest.h>
+
+#include "rt/sim_test_support.h"
+#include "workloads/replicaset/replica_set_plan.h"
+#include "workloads/testing/workload_fixture.h"
+
+namespace basalt::workloads {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using Fixture = testing::WorkloadFixture;
+
+PodPtr pod_with(const std::function<void(Pod&)>& change) {
+  auto pod = std::make_shared<Pod>();
+  pod->metadata.name = "p";
+  pod->node_name = "n";
+  pod->phase = "Running";
+  pod->is_ready = true;
+  pod->ready_since = api::Time::from_unix(1000);
+  pod->metadata.creation = api::Time::from_unix(900);
+  change(*pod);
+  return pod;
+}
+
+// Each differs from an ordinary pod in one thing, which makes it go before the ones after it.
+TEST(DeletionOrder, EachReasonBeforeTheNext) {
+  std::vector<PodPtr> pods = {
+      pod_with([](Pod& pod) {
+        pod.node_name = "";
+        pod.metadata.name = "unbound";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "1";
+        pod.phase = "Pending";
+        pod.metadata.name = "pending";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "2";
+        pod.is_ready = false;
+        pod.metadata.name = "unready";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "3";
+        pod.deletion_cost = -5;
+        pod.metadata.name = "cheap";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "crowd";
+        pod.metadata.name = "a-crowded";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "crowd";
+        pod.metadata.name = "b-crowded";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "4";
+        pod.ready_since = api::Time::from_unix(2000);
+        pod.metadata.name = "fresh";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "5";
+        pod.restarts = 3;
+        pod.metadata.name = "restarted";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "6";
+        pod.metadata.creation = api::Time::from_unix(950);
+        pod.metadata.name = "young";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "7";
+        pod.metadata.name = "ordinary";
+      }),
+      pod_with([](Pod& pod) {
+        pod.node_name = "8";
+        pod.deletion_cost = 9;
+        pod.metadata.name = "dear";
+      }),
+  };
+  std::vector<std::string> expected;
+  for (const PodPtr& pod : pods) expected.push_back(pod->metadata.name.str());
+  std::reverse(pods.begin(), pods.end());
+  sort_for_deletion(pods);
+  std::vector<std::string> found;
+  for (const PodPtr& pod : pods) found.push_back(pod->metadata.name.str());
+  EXPECT_EQ(found, expected);
+}
+
+void with_fixture(const std::function<void(Fixture&)>& body, const testing::TestKubelet::FateOf& fate = {}) {
+  rt::run_seeds(1, 4, [&](rt::SimRuntime& runtime) {
+    Fixture fixture(runtime, fate);
+    fixture.start();
+    body(fixture);
+  });
+}
+
+void apply_set(Fixture& f, std::string_view name, int replicas, std::string_view more = "") {
+  f.cluster.apply("{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: " + std::string(name) +
+                  "}, spec: {replicas: " + std::to_string(replicas) + ", selector: {matchLabels: {app: " +
+                  std::string(name) + "}}, template: " + testing::pod_template(name, "i") + std::string(more) + "}}");
+}
+
+TEST(ReplicaSet, GrowsShrinksAndCounts) {
+  with_fixture([](Fixture& f) {
+    apply_set(f, "web", 3);
+    EXPECT_TRUE(f.wait([&] { return f.number(resources::kReplicaSets, "web", {"status", "availableReplicas"}) == 3; }));
+    EXPECT_EQ(f.number(resources::kReplicaSets, "web", {"status", "fullyLabeledReplicas"}), 3);
+    EXPECT_EQ(f.number(resources::kReplicaSets, "web", {"status", "observedGeneration"}), 1);
+    for (const json::Value& pod : f.pods()) {
+      EXPECT_EQ(pod.string_at({"metadata", "generateName"}), "web-");
+      EXPECT_TRUE(pod.string_at({"metadata", "name"}).starts_with("web-"));
+    }
+    f.cluster.patch(resources::kReplicaSets, "default", "web", R"({"spec":{"replicas":1}})");
+    EXPECT_TRUE(f.wait(
+        [&] { return f.pods().size() == 1 && f.number(resources::kReplicaSets, "web", {"status", "replicas"}) == 1; }));
+    EXPECT_EQ(f.number(resources::kReplicaSets, "web", {"status", "observedGeneration"}), 2);
+    f.cluster.remove(resources::kPods, "default", f.pods().front().string_at({"metadata", "name"}));
+    EXPECT_TRUE(f.wait([&] { return f.count_ready() == 1 && f.kubelet.names().size() == 4; }));
+    f.cluster.remove(resources::kReplicaSets, "default", "web");
+    EXPECT_TRUE(f.wait([&] { return f.pods().empty(); }));
+    const auto writes = f.process->writes("pods");
+    f.rest(minutes(10));
+    EXPECT_EQ(f.process->writes("pods"), writes);
+  });
+}
+
+TEST(ReplicaSet, AdoptsWhatFitsAndReleasesWhatDoesNot) {
+  with_fixture([](Fixture& f) {
+    f.cluster.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: stray, labels: {app: web}}, spec: {containers: [{name: c, image: "
+        "i}]}}");
+    f.rest(seconds(1));
+    apply_set(f, "web", 2);
+    EXPECT_TRUE(f.wait([&] { return f.number(resources::kReplicaSets, "web", {"status", "readyReplicas"}) == 2; }));
+    EXPECT_EQ(f.pods().size(), 2u);
+    const auto stray = f.cluster.get(resources::kPods, "default", "stray");
+    EXPECT_EQ(list_at(*stray, {"metadata", "ownerReferences"}).front().string_at({"name"}), "web");
+    f.cluster.patch(resources::kPods, "default", "stray", R"({"metadata":{"labels":{"app":"other"}}})");
+    EXPECT_TRUE(f.wait([&] { return f.pods().size() == 3; }));
+    EXPECT_TRUE(f.wait([&] {
+      return list_at(*f.cluster.get(resources::kPods, "default", "stray"), {"metadata", "ownerReferences"}).empty();
+    }));
+    // It fits again: there is one too many then.
+    f.cluster.patch(resources::kPods, "default", "stray", R"({"metadata":{"labels":{"app":"web"}}})");
+    EXPECT_TRUE(f.wait([&] { return f.pods().size() == 2; }));
+  });
+}
+
+TEST(ReplicaSet, PodsAreAvailableOnlyAfterAWhile) {
+  with_fixture([](Fixture& f) {
+    apply_set(f, "web", 2, ", minReadySeconds: 20");
+    EXPECT_TRUE(f.wait([&] { return f.number(resources::kReplicaSets, "web", {"status", "readyReplicas"}) == 2; }));
+    f.rest(seconds(15));
+    EXPECT_EQ(f.number(resources::kReplicaSets, "web", {"status", "availableReplicas"}), 0);
+    EXPECT_TRUE(f.wait([&] { return f.number(resources::kReplicaSets, "web", {"status", "availableReplicas"}) == 2; },
+                       seconds(8)));
+  });
+}
+
+TEST(ReplicaSet, FailedPodsAreReplacedAndARefusalIsSaid) {
+  with_fixture(
+      [](Fixture& f) {
+        apply_set(f, "web", 1);
+        EXPECT_TRUE(f.wait([&] { return f.kubelet.names().size() >= 3; }));
+        // A set in a namespace that is going, say: the API refuses its pods.
+        f.process->faults().fail_call(f.process->faults().calls() + 1, Error::make(Reason::Forbidden, "no more pods"));
+        f.rest(seconds(20));
+        EXPECT_EQ(f.active().size(), 1u);
+      },
+      [](const Pod&) { return testing::Fate{.run_for = seconds(2), .exit_code = 1}; });
+}
+
+}  // namespace
+}  // namespace basalt::workloads
