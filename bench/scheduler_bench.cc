@@ -18,7 +18,6 @@
 #include "api/gen/scheduling_podgroup.h"
 #include "api/gen/scheduling_queue.h"
 #include "base/log.h"
-#include "base/thread_caches.h"
 #include "kube/event_recorder.h"
 #include "kube/informer.h"
 #include "kube/typed.h"
@@ -227,7 +226,6 @@ void end_to_end(int pods, int nodes) {
 
 int main(int argc, char** argv) {
   using basalt::scheduler::Strategy;
-  basalt::base::enlarge_thread_caches(argv);  // as the program does
   const std::string_view what = argc > 1 ? argv[1] : "all";
   const int pods = argc > 2 ? std::atoi(argv[2]) : 0;
   const int nodes = argc > 3 ? std::atoi(argv[3]) : 5000;

@@ -26,6 +26,13 @@ find_library(BASALT_RE2_LIBRARY re2 REQUIRED)
 find_library(BASALT_NGHTTP2_LIBRARY nghttp2 REQUIRED)
 find_library(BASALT_SPDLOG_LIBRARY spdlog REQUIRED)
 
+# Objects of an API server are a few hundred small blocks that come and go together (docs/adr/0007-allocator.md).
+option(BASALT_TCMALLOC "Allocate by tcmalloc instead of glibc's allocator" OFF)
+if(BASALT_TCMALLOC)
+  find_library(BASALT_TCMALLOC_LIBRARY libtcmalloc_minimal.a REQUIRED)
+  link_libraries(${BASALT_TCMALLOC_LIBRARY})
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})

@@ -20,6 +20,9 @@ namespace fs = std::filesystem;
 // What a cluster makes; any of them says that the folder is one's.
 constexpr std::array<std::string_view, 6> kOwn = {"up.lock", "store", "pki", "kubeconfig", "nodes", "basalt.log"};
 
+// Where people send the output of `basalt up`.
+bool is_log(std::string_view name) { return name.ends_with(".log"); }
+
 bool is_own(std::string_view name) { return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end(); }
 
 Error refuse(const std::string& folder, std::string_view what) {
@@ -36,8 +39,7 @@ std::optional<std::string> disk_problem(const std::string& folder) {
   if (free >= kDiskFullBytes) return std::nullopt;
   return "the disk of " + folder + " is full (" + std::to_string(free / 1024) +
          " KiB free): jobs and pods wait, and writes are refused, until there is room. Nothing that was acknowledged "
-         "is "
-         "lost; free some space, and all goes on by itself";
+         "is lost; free some space, and all goes on by itself";
 }
 
 Done check_data_folder(const std::string& folder) {
@@ -50,6 +52,7 @@ Done check_data_folder(const std::string& folder) {
   for (fs::directory_iterator entries(folder, error), end; !error && entries != end; entries.increment(error)) {
     const std::string name = entries->path().filename().string();
     if (is_own(name)) return Ok{};
+    if (is_log(name)) continue;
     if (foreign.empty() || name < foreign) foreign = name;
   }
   if (error) return refuse(folder, "cannot be read: " + error.message());
