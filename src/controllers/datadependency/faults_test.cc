@@ -85,7 +85,7 @@ class FaultRun {
     }
     if (workload_.deletes_source) plane_.cluster.remove(kSources, "", "amoro-table-a.b.d");
     EXPECT_TRUE(wait([&] { return excluded_are(last_w, last_v) && is_settled(); })) << workload_.name << dump();
-    plane_.cluster.runtime().sleep_for(2s);
+    plane_.cluster.runtime().sleep_for(5s);  // events that come late are up to three seconds late
     take_over_if_crashed();
     EXPECT_TRUE(wait([&] { return excluded_are(last_w, last_v) && is_settled(); })) << workload_.name << dump();
     Ending ending;

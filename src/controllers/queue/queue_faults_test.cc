@@ -86,6 +86,7 @@ TEST(QueueFaults, TheApiIsAwayForAnHour) {
     f.start();
     f.queue("a");
     f.queue("b", "a");
+    f.becomes("a", "Open");
     f.becomes("b", "Open");
     f.process->faults().set_away(true);
     f.command("a", "CloseQueue");
