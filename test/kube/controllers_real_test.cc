@@ -164,6 +164,7 @@ TEST_F(ControllersReal, TheProgramRunsTheExamples) {
   int jobs = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(kSource / "examples")) {
     if (entry.path().extension() != ".yaml") continue;
+    if (entry.path().filename().string().starts_with("data-")) continue;  // for a control plane with Karmada's kinds
     const auto documents = yaml::read_all(text_of(entry.path()));
     ASSERT_TRUE(documents.ok()) << entry.path();
     for (const yaml::Document& document : *documents) {

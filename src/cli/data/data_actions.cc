@@ -4,6 +4,7 @@
 #include <ostream>
 #include <utility>
 
+#include "base/sort.h"
 #include "base/strings.h"
 #include "cli/cli.h"
 #include "cli/client/output.h"
@@ -20,7 +21,7 @@ std::string listed(const std::vector<std::string>& names) { return names.empty()
 
 std::string counted(const std::map<std::string, std::size_t>& counts) {
   std::vector<std::pair<std::string, std::size_t>> sorted(counts.begin(), counts.end());
-  std::ranges::stable_sort(sorted, [](const auto& a, const auto& b) { return a.second > b.second; });
+  base::stable_sort(sorted, [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
   for (const auto& [name, count] : sorted) text += (text.empty() ? "" : ",") + name + ":" + std::to_string(count);
   return text.empty() ? "<none>" : text;
