@@ -46,8 +46,8 @@ struct WebhookManagerOptions {
   bool warn_of_priority_classes = false;  // watch them; needs the right to
   int handler_threads = 4;
   decltype(RuleOptions::binding_patch) binding_patch = {};  // for /resourcebindings/mutate
-  kube::Metrics* metrics = nullptr;                      // also served on the health port
-  std::function<void(std::uint16_t port)> on_listening;  // for tests, and for whoever asked for port 0
+  kube::Metrics* metrics = nullptr;                         // also served on the health port
+  std::function<void(std::uint16_t port)> on_listening;     // for tests, and for whoever asked for port 0
   std::function<void(std::uint16_t port)> on_health_listening;
 };
 
