@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "apiserver/registry/api_server.h"
+#include "base/heap_bytes.h"
 #include "rt/mutex.h"
 #include "rt/real_runtime.h"
 
@@ -178,10 +179,10 @@ void memory_and_start(rt::Runtime& runtime, const std::string& folder) {
   {
     auto server = open_server(runtime, Durability::Fast, folder);
     malloc_trim(0);
-    const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    const std::size_t before = base::heap_bytes();
     create_rate(runtime, *server, kPodCount, 2);
     malloc_trim(0);
-    const std::size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+    const std::size_t after = base::heap_bytes();
     const auto object = server->store().get(server->store().resource("/pods"), "default", "pod-1");
     std::printf("memory per stored pod of %zu bytes, history included: %zu bytes   (bar: 2560)\n",
                 object ? object->object()->size() : 0, (after - before) / kPodCount);

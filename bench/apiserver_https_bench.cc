@@ -26,6 +26,7 @@
 #include "apiserver/http/cluster_files.h"
 #include "apiserver/http/front.h"
 #include "apiserver/registry/api_server.h"
+#include "base/heap_bytes.h"
 #include "bench/https_load.h"
 #include "json/value.h"
 #include "kube/kubeconfig.h"
@@ -175,14 +176,14 @@ void list_pods(const Subject& subject, std::size_t count, Figures& figures) {
 
 void idle_watches(const Subject& subject, Figures& figures) {
   malloc_trim(0);
-  const std::size_t bytes_before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  const std::size_t bytes_before = base::heap_bytes();
   auto load = std::make_unique<HttpsLoad>(subject.target, kIdleWatches);
   if (!load->is_open() ||
       !load->open_streams(http_request("GET", "/api/v1/namespaces/kube-system/secrets?watch=true", ""))) {
     std::printf("  %s: %d watches could not be opened\n", subject.name.c_str(), kIdleWatches);
     return;
   }
-  figures.idle_bytes = static_cast<double>(mallinfo2().uordblks + mallinfo2().hblkhd - bytes_before) / kIdleWatches;
+  figures.idle_bytes = static_cast<double>(base::heap_bytes() - bytes_before) / kIdleWatches;
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const double cpu_before = cpu_seconds(subject);
   const auto begin = Clock::now();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "api/gen/core_podcache.h"
+#include "base/heap_bytes.h"
 #include "kube/informer.h"
 #include "kube/testing/fake_cluster.h"
 #include "rt/real_runtime.h"
@@ -56,10 +57,7 @@ std::string pod_text(int job, int index) {
   return text;
 }
 
-std::size_t heap_bytes() {
-  const struct mallinfo2 info = ::mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
+using base::heap_bytes;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

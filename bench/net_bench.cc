@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/heap_bytes.h"
 #include "net/certificates.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
@@ -39,10 +39,7 @@ double cpu_seconds() {
 }
 
 // What malloc has handed out; the kernel's socket buffers are not in it.
-double heap_megabytes() {
-  const struct mallinfo2 info = ::mallinfo2();
-  return static_cast<double>(info.uordblks + info.hblkhd) / 1e6;
-}
+double heap_megabytes() { return static_cast<double>(base::heap_bytes()) / 1e6; }
 
 struct Report {
   double cpu = 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/heap_bytes.h"
 #include "controllers/manager/controller_manager.h"
 #include "controllers/sharding/cluster_state.h"
 #include "controllers/sharding/configuration.h"
@@ -153,16 +154,15 @@ bool growth() {
 
 void memory() {
   malloc_trim(0);
-  const auto before = mallinfo2();
+  const std::size_t before = base::heap_bytes();
   const auto rules = rules_of(kDocument);
   ClusterState state(rules->catalog);
   const auto begin = Clock::now();
   fill(state, 1'000'000, 10'000'000);
   ShardPlan plan(rules, state);
   plan.rebuild({}, 0);
-  const auto after = mallinfo2();
-  const double gib =
-      static_cast<double>(after.uordblks + after.hblkhd - before.uordblks - before.hblkhd) / (1024.0 * 1024 * 1024);
+  const std::size_t after = base::heap_bytes();
+  const double gib = static_cast<double>(after - before) / (1024.0 * 1024 * 1024);
   std::printf("1,000,000 nodes with 10,000,000 pods: %.2f GiB of heap (bar: 3), filled in %.1f s\n", gib,
               seconds_since(begin));
   if (gib > 3) std::printf("MISSED: memory\n");

@@ -23,6 +23,7 @@
 
 #include "apiserver/store/store.h"
 #include "base/check.h"
+#include "base/heap_bytes.h"
 #include "rt/real_runtime.h"
 
 namespace basalt::apiserver {
@@ -47,8 +48,7 @@ double cpu_seconds() {
 
 std::size_t heap_bytes() {
   malloc_trim(0);
-  const auto info = mallinfo2();
-  return info.uordblks + info.hblkhd;
+  return base::heap_bytes();
 }
 
 // A pod's text around its resource version, and its attributes, as a registry would hand them over.

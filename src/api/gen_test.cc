@@ -1,7 +1,6 @@
 // The generated types, by the examples of the API's description (testdata/example_*) and by objects that use every
 // field of a kind (testdata/full_*; tools/gen/test_generate.py checks that they do).
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -27,6 +26,7 @@
 #include "api/gen/shard.h"
 #include "api/gen/topology.h"
 #include "api/gen/training.h"
+#include "base/heap_bytes.h"
 #include "json/raw.h"
 #include "json/value.h"
 
@@ -319,13 +319,13 @@ double bytes_each(const std::string& text) {
   constexpr int kCount = 2000;
   std::vector<std::shared_ptr<const T>> cache;
   cache.reserve(kCount);
-  const auto before = mallinfo2().uordblks;
+  const std::size_t before = base::heap_bytes();
   for (int i = 0; i < kCount; ++i) cache.push_back(std::make_shared<const T>(decoded<T>(text)));
-  return static_cast<double>(mallinfo2().uordblks - before) / kCount;
+  return static_cast<double>(base::heap_bytes() - before) / kCount;
 }
 
 TEST(GeneratedProjections, ACachedPodAndNodeAreSmall) {
-  if (mallinfo2().uordblks == 0) GTEST_SKIP() << "the sanitizer's allocator keeps no count";
+  if (base::heap_bytes() == 0) GTEST_SKIP() << "the sanitizer's allocator keeps no count";
   const double pod = bytes_each<core::PodProjection>(testdata("full_pod"));
   const double node = bytes_each<core::NodeProjection>(testdata("full_node"));
   RecordProperty("pod_bytes", std::to_string(pod));
