@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs Kubernetes' own conformance tests (conformance_test.go, built by tools/kube/build) against `basalt up` and against a
+"""Runs Kubernetes' own conformance tests (conformance_test.go, built by `go test -c -o build/kube/conformance.test`) against `basalt up` and against a
 real kube-apiserver, and writes the table of docs/user/conformance.md from what it saw.
 
     run.py                             both servers, all specs of sig-api-machinery, prints the table
