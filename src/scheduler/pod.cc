@@ -8,6 +8,7 @@
 #include "api/quantity.h"
 #include "api/resource_list.h"
 #include "base/hash.h"
+#include "json/read_members.h"
 #include "json/reader.h"
 #include "json/writer.h"
 #include "scheduler/resources.h"
@@ -16,27 +17,9 @@ namespace basalt::scheduler {
 
 namespace {
 
-// Reads an object member by member.
-template <class OnMember>
-void read_object(json::Reader& reader, OnMember on_member) {
-  if (reader.consume_null() || !reader.begin_object()) return;
-  std::string_view key;
-  while (reader.next_member(key)) {
-    if (!on_member(key)) reader.skip();
-  }
-}
-
-template <class OnElement>
-void read_array(json::Reader& reader, OnElement on_element) {
-  if (reader.consume_null() || !reader.begin_array()) return;
-  while (reader.next_element()) on_element();
-}
-
-template <class T>
-bool read_into(json::Reader& reader, T& value) {
-  if (!reader.consume_null()) decode(reader, value);
-  return true;
-}
+using json::read_array;
+using json::read_into;
+using json::read_object;
 
 // What of the specification decides about nodes.
 struct Parts {

@@ -7,6 +7,7 @@
 #include "base/sort.h"
 #include "base/strings.h"
 #include "cli/cli.h"
+#include "cli/client/events.h"
 #include "cli/client/output.h"
 #include "cli/client/table.h"
 #include "cli/data/data_model.h"
@@ -14,8 +15,6 @@
 
 namespace basalt::cli {
 namespace {
-
-constexpr std::size_t kEventsShown = 20;
 
 std::string listed(const std::vector<std::string>& names) { return names.empty() ? "<none>" : base::join(names, ","); }
 
@@ -54,27 +53,6 @@ void print_conditions(std::ostream& out, const std::vector<api::meta::Condition>
     if (!condition.message.empty()) out << ": " << condition.message;
     out << "\n";
   }
-}
-
-void print_events(Session& session, const Claim& claim) {
-  const auto events =
-      list_bytes(session, {"", "v1", "events"},
-                 {.ns = claim.metadata.namespace_,
-                  .field_selector = "involvedObject.kind=DataSourceClaim,involvedObject.name=" + claim.metadata.name});
-  if (!events.ok()) return;
-  Table table({"TYPE", "REASON", "COUNT", "MESSAGE"});
-  const std::size_t first = events->size() > kEventsShown ? events->size() - kEventsShown : 0;
-  for (std::size_t i = first; i < events->size(); ++i) {
-    const auto event = json::Value::parse(*(*events)[i]);
-    if (!event.ok() || event->string_at({"involvedObject", "uid"}) != claim.metadata.uid) continue;
-    const json::Value* count = event->find("count");
-    table.row({std::string(event->string_at({"type"})), std::string(event->string_at({"reason"})),
-               count != nullptr && count->is_int() ? std::to_string(count->as_int()) : "1",
-               std::string(event->string_at({"message"}))});
-  }
-  if (table.empty()) return;
-  session.out << "Events:\n";
-  table.print(session.out, session.host.terminal(), "  ");
 }
 
 json::Value to_value(const DataUse& use) {
@@ -171,7 +149,7 @@ Result<int> view_claim(Session& session, const ClaimName& which) {
     out << "Conditions of the data source:\n";
     print_conditions(out, source->status.conditions);
   }
-  print_events(session, claim);
+  print_events_of(session, "DataSourceClaim", claim.metadata.namespace_, claim.metadata.name, claim.metadata.uid);
   return kExitOk;
 }
 

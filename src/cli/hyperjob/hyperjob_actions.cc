@@ -16,6 +16,7 @@
 #include "api/owner.h"
 #include "base/strings.h"
 #include "cli/cli.h"
+#include "cli/client/events.h"
 #include "cli/client/objects.h"
 #include "cli/client/output.h"
 #include "cli/client/table.h"
@@ -30,7 +31,6 @@ using api::training::HyperJob;
 namespace phases = api::batch::job_phase;
 
 constexpr std::string_view kStalled = "Stalled";
-constexpr std::size_t kEventsShown = 20;
 
 struct Counts {
   std::int64_t completed = 0, running = 0, failed = 0, waiting = 0;
@@ -170,27 +170,6 @@ void print_conditions(Session& session, const HyperJob& hyper_job) {
   }
 }
 
-void print_events(Session& session, const HyperJob& hyper_job) {
-  const auto events =
-      list_bytes(session, {"", "v1", "events"},
-                 {.ns = hyper_job.metadata.namespace_,
-                  .field_selector = "involvedObject.kind=HyperJob,involvedObject.name=" + hyper_job.metadata.name});
-  if (!events.ok() || events->empty()) return;
-  Table table({"TYPE", "REASON", "COUNT", "MESSAGE"});
-  const std::size_t first = events->size() > kEventsShown ? events->size() - kEventsShown : 0;
-  for (std::size_t i = first; i < events->size(); ++i) {
-    const auto event = json::Value::parse(*(*events)[i]);
-    if (!event.ok() || event->string_at({"involvedObject", "uid"}) != hyper_job.metadata.uid) continue;
-    const json::Value* count = event->find("count");
-    table.row({std::string(event->string_at({"type"})), std::string(event->string_at({"reason"})),
-               count != nullptr && count->is_int() ? std::to_string(count->as_int()) : "1",
-               std::string(event->string_at({"message"}))});
-  }
-  if (table.empty()) return;
-  session.out << "Events:\n";
-  table.print(session.out, session.host.terminal(), "  ");
-}
-
 Table children_table(const HyperJob& hyper_job, const Children& children) {
   Table table({"ENTRY", "JOB", "CLUSTER", "PHASE", "PENDING", "RUNNING", "SUCCEEDED", "FAILED"});
   for (const auto& entry : hyper_job.spec.replicated_jobs) {
@@ -267,7 +246,7 @@ Result<int> view_hyper_job(Session& session, const HyperJobName& which) {
     session.out << "Children:\n";
     table.print(session.out, session.host.terminal(), "  ");
   }
-  print_events(session, hyper_job);
+  print_events_of(session, "HyperJob", hyper_job.metadata.namespace_, hyper_job.metadata.name, hyper_job.metadata.uid);
   return kExitOk;
 }
 

@@ -4,31 +4,15 @@
 #include <string_view>
 
 #include "base/strings.h"
+#include "json/read_members.h"
 #include "json/reader.h"
 
 namespace basalt::workloads {
 namespace {
 
-template <class OnMember>
-void read_object(json::Reader& reader, OnMember on_member) {
-  if (reader.consume_null() || !reader.begin_object()) return;
-  std::string_view key;
-  while (reader.next_member(key)) {
-    if (!on_member(key)) reader.skip();
-  }
-}
-
-template <class OnElement>
-void read_array(json::Reader& reader, OnElement on_element) {
-  if (reader.consume_null() || !reader.begin_array()) return;
-  while (reader.next_element()) on_element();
-}
-
-template <class T>
-bool read_into(json::Reader& reader, T& value) {
-  if (!reader.consume_null()) decode(reader, value);
-  return true;
-}
+using json::read_array;
+using json::read_into;
+using json::read_object;
 
 bool read_number(json::Reader& reader, std::int32_t& value) {
   if (!reader.consume_null()) value = reader.read_int32();
