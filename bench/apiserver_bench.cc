@@ -37,7 +37,7 @@ std::string pod_body(std::size_t number) {
   std::string body =
       R"({"metadata":{"name":"pod-)" + std::to_string(number) +
       R"(","labels":{"volcano.sh/job-name":"bench","volcano.sh/task-spec":"worker"},"annotations":{"note":")";
-  body += std::string(700, 'x');
+  body += std::string(420, 'x');
   return body +
          R"("}},"spec":{"restartPolicy":"Never","schedulerName":"volcano","containers":[{"name":"main","image":"busybox",
     "command":["sh","-c","true"],"resources":{"requests":{"cpu":"100m","memory":"16Mi"}}}]}})";

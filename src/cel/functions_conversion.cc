@@ -126,7 +126,7 @@ Result<Value> get_part(const Call& call) {
   return time_part(call[0], call.name, *zone);
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kConversionFunctions[] = {
     {"int", false, 1, 1, to_int, "int"},
     {"uint", false, 1, 1, to_uint, "uint"},
     {"double", false, 1, 1, to_double, "double"},
@@ -151,7 +151,7 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> conversion_functions() { return kFunctions; }
+std::span<const Function> conversion_functions() { return kConversionFunctions; }
 
 // The shortest text that reads back as the same number, laid out as Go's %g does.
 std::string double_text(double value) {

@@ -89,7 +89,7 @@ Result<Value> is_readable(const Call& call) {
   return Value::of_bool(api::Quantity::parse(*text).ok());
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kExtensionFunctions[] = {
     {"quantity", false, 1, 1, to_quantity, "kubernetes.Quantity"},
     {"isQuantity", false, 1, 1, is_readable, "bool"},
     {"ip", false, 1, 1, to_ip, "net.IP"},
@@ -146,6 +146,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> extension_functions() { return kFunctions; }
+std::span<const Function> extension_functions() { return kExtensionFunctions; }
 
 }  // namespace basalt::cel

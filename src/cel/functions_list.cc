@@ -130,7 +130,7 @@ Result<Value> use_optional(const Call& call) {
   return *optional->value;
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kListFunctions[] = {
     {"isSorted", true, 0, 0, is_sorted, "bool"},
     {"sum", true, 0, 0, sum},
     {"min", true, 0, 0, extreme},
@@ -151,6 +151,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> list_functions() { return kFunctions; }
+std::span<const Function> list_functions() { return kListFunctions; }
 
 }  // namespace basalt::cel

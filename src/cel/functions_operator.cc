@@ -140,7 +140,7 @@ Result<Value> is_in(const Call& call) {
   return no_overload();
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kOperatorFunctions[] = {
     {"_+_", false, 2, 2, add},
     {"_-_", false, 2, 2, subtract},
     {"_*_", false, 2, 2, arithmetic},
@@ -159,6 +159,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> operator_functions() { return kFunctions; }
+std::span<const Function> operator_functions() { return kOperatorFunctions; }
 
 }  // namespace basalt::cel

@@ -268,7 +268,7 @@ Result<Value> quote(const Call& call) {
   return Value::of_text(out + "\"");
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kTextFunctions[] = {
     {"size", false, 1, 1, size, "int"},
     {"size", true, 0, 0, size, "int"},
     {"contains", true, 1, 1, test, "bool", false, "string"},
@@ -292,7 +292,7 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> text_functions() { return kFunctions; }
+std::span<const Function> text_functions() { return kTextFunctions; }
 
 // Of lists this is in functions_list.cc, which calls it for texts.
 Result<Value> text_index_of(const Call& call) { return index_of(call); }

@@ -31,6 +31,8 @@ constexpr std::string_view kReserved[] = {"as",       "break",  "const",  "conti
                                           "package",  "return", "var",    "void",     "while"};
 constexpr std::string_view kTypeNames[] = {"bool",  "int",  "uint", "double",    "string",
                                            "bytes", "list", "map",  "null_type", "type"};
+// Types that messages can be made of, where a variable of that name is declared.
+constexpr std::string_view kMessageTypes[] = {"Object", "JSONPatch"};
 constexpr std::string_view kFunctionGroups[] = {"optional", "sets", "strings"};
 
 struct MacroName {
@@ -315,6 +317,32 @@ class Parser {
     return expect("}") ? with(std::move(node), std::move(items)) : nullptr;
   }
 
+  // A name that was declared to be a type of messages ("Object"), or one of its parts ("Object.spec.template").
+  static bool is_message_type(const Node& node) {
+    if (node.kind == Node::Kind::Global) return is_one_of(node.name, kMessageTypes);
+    return node.kind == Node::Kind::Select && !node.is_optional && is_message_type(*node.children[0]);
+  }
+
+  // A message is a map by the names of its fields: what its type allows is known to whoever takes it.
+  NodeRef message_literal(std::size_t offset) {
+    NodeRef node = make(Node::Kind::Map, offset);
+    bool is_optional = is("{?");
+    advance();
+    std::vector<NodeRef> items;
+    while (!error_ && !is("}")) {
+      is_optional = take("?") || is_optional;
+      node->optional_children.push_back(is_optional);
+      is_optional = false;
+      if (token_.kind != Token::Kind::Identifier) return unexpected();
+      items.push_back(literal(token_.offset, Value::of_text(unescape_field(token_.text))));
+      advance();
+      if (!expect(":")) return nullptr;
+      items.push_back(expression());
+      if (!take(",")) break;
+    }
+    return expect("}") ? with(std::move(node), std::move(items)) : nullptr;
+  }
+
   NodeRef identifier() {
     const std::size_t offset = token_.offset;
     const std::string name(token_.text);
@@ -439,8 +467,9 @@ class Parser {
         node = with_each(std::move(made), std::move(node), std::move(key));
       } else if (is(".") || is(".?")) {
         node = member(std::move(node));
-      } else if (is("{")) {
-        return fail(offset, "messages cannot be made here");
+      } else if (is("{") || is("{?")) {
+        if (!is_message_type(*node)) return fail(offset, "messages cannot be made here");
+        node = message_literal(offset);
       } else {
         return node;
       }

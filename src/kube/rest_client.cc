@@ -24,6 +24,8 @@ constexpr std::size_t kWatchErrorBytesMax = 64u << 10;
 // How many requests of one call_all are handed to the transport at once, so that none waits there for longer than its
 // own timeout and the results of a hundred thousand are not all in memory twice.
 constexpr std::size_t kWaveMax = 2048;
+// How many series of the metrics are at hand; codes beyond it are looked up each time.
+constexpr std::size_t kSeriesKeptMax = 64;
 
 std::string_view method_of(Verb verb) {
   switch (verb) {
@@ -147,6 +149,13 @@ class RestClientImpl final : public RestClient {
   void send_wave(std::span<const Request> requests, std::span<Result<Response>> results, int in_flight_max,
                  const rt::StopToken& stop);
   void count(std::string_view verb, int code, rt::Duration took);
+  struct Series {
+    std::string verb;
+    int code = 0;
+    Counter requests;
+    Histogram seconds;
+  };
+  Series series_of(std::string_view verb, int code);
 
   // Fixed after construction.
   rt::Runtime& runtime_;
@@ -161,6 +170,7 @@ class RestClientImpl final : public RestClient {
   rt::Mutex mutex_;
   Credential transport_credential_ BASALT_GUARDED_BY(mutex_);  // whose certificate transport_ shows
   std::shared_ptr<net::HttpClient> transport_ BASALT_GUARDED_BY(mutex_);
+  std::vector<Series> series_ BASALT_GUARDED_BY(mutex_);
 };
 
 Result<RestClientImpl::Session> RestClientImpl::open_session(const rt::StopToken& stop) {
@@ -228,14 +238,28 @@ net::HttpRequest RestClientImpl::to_http(const Prepared& prepared, const Credent
 
 void RestClientImpl::count(std::string_view verb, int code, rt::Duration took) {
   if (options_.metrics == nullptr) return;
-  options_.metrics
-      ->counter("basalt_client_requests_total", "Requests to the API server by verb and HTTP code (0: no answer).",
-                {{"verb", std::string(verb)}, {"code", std::to_string(code)}})
-      .add();
-  options_.metrics
-      ->histogram("basalt_client_request_seconds", "Time from request to answer.", Metrics::seconds_bounds(),
-                  {{"verb", std::string(verb)}})
-      .observe(std::chrono::duration<double>(took).count());
+  const Series series = series_of(verb, code);
+  series.requests.add();
+  series.seconds.observe(std::chrono::duration<double>(took).count());
+}
+
+// Looking a series up by its labels costs more than counting; so few there are that a short list is the best index.
+RestClientImpl::Series RestClientImpl::series_of(std::string_view verb, int code) {
+  {
+    const rt::MutexLock lock(mutex_);
+    for (const Series& known : series_) {
+      if (known.code == code && known.verb == verb) return known;
+    }
+  }
+  Series made{.verb = std::string(verb), .code = code, .requests = {}, .seconds = {}};
+  made.requests = options_.metrics->counter("basalt_client_requests_total",
+                                            "Requests to the API server by verb and HTTP code (0: no answer).",
+                                            {{"verb", made.verb}, {"code", std::to_string(code)}});
+  made.seconds = options_.metrics->histogram("basalt_client_request_seconds", "Time from request to answer.",
+                                             Metrics::seconds_bounds(), {{"verb", made.verb}});
+  const rt::MutexLock lock(mutex_);
+  if (series_.size() < kSeriesKeptMax) series_.push_back(made);
+  return made;
 }
 
 Done RestClientImpl::wait_for_token(rt::Instant deadline, const rt::StopToken& stop) {

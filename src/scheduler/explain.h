@@ -19,6 +19,8 @@ namespace basalt::scheduler {
 // On a pod group that waits: its PendingReason as JSON, written by our scheduler together with the condition and taken
 // away when the gang is placed.
 inline constexpr std::string_view kPendingAnnotation = "basalt.volcano.sh/pending";
+// Positions up to this one are kept up to date in it; farther behind, it is written again when they are halved.
+inline constexpr std::size_t kExactPositionMax = 10;
 // A longer value is not believed.
 inline constexpr std::size_t kPendingBytesMax = 16 * 1024;
 

@@ -16,6 +16,7 @@ Plan Planner::run(rt::Instant now, api::Time wall, std::string session) {
   now_ = now;
   wall_ = wall;
   session_ = std::move(session);
+  waiting_groups_ = snapshot_.waiting_groups();
   plan_ = Plan();
   failed_.clear();
   rest_.clear();

@@ -33,6 +33,8 @@ struct PlannerOptions {
   rt::Duration condition_delay = std::chrono::seconds(1);
   // Numbers in a condition are brought up to date at most so often.
   rt::Duration condition_refresh = std::chrono::seconds(30);
+  // ... and with many that wait not before each could have had this much time: 100,000 are gone through in 200 s.
+  rt::Duration condition_refresh_each = std::chrono::milliseconds(2);
   // Counts of a group are written once they have been out of date for this long, so that ten pods cost one write.
   rt::Duration counts_delay = std::chrono::seconds(1);
   // A gang of which a part is placed, and which found no room for the rest for this long, gives way to one that fits.
@@ -158,6 +160,7 @@ class Planner {
   void say();
   void say_group(GroupId id);
   [[nodiscard]] rt::Instant speaks_at(const Group& group) const;
+  [[nodiscard]] rt::Instant refresh_at(rt::Instant written) const;
   [[nodiscard]] bool awaits_first_pods(const Group& group) const;
   [[nodiscard]] GroupPhase phase_of(Group& group);
   void say_conditions(GroupId id, GroupStatus& wanted, bool& is_new);
@@ -198,6 +201,7 @@ class Planner {
   rt::Instant now_{};
   api::Time wall_;
   std::string session_;
+  std::size_t waiting_groups_ = 0;
   Plan plan_;
   std::unique_ptr<QueueShares> shares_;
   std::vector<GroupId> failed_;

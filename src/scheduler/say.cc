@@ -53,7 +53,7 @@ constexpr std::string_view kReadyReason = "tasks in gang are ready to be schedul
 bool has_moved(std::size_t before, std::size_t now) {
   if (before == now) return false;
   const auto [small, large] = std::minmax(before, now);
-  return small <= 10 || large >= 2 * small;
+  return small <= kExactPositionMax || large >= 2 * small;
 }
 
 }  // namespace
@@ -73,6 +73,16 @@ void Planner::say_scheduled(Group& group, GroupStatus& wanted) {
   api::set_condition(wanted.conditions, std::move(placed), wall_);
 }
 
+// The more wait, the more seldom each is looked at again. And all on one beat: a cycle, which looks at all that wait,
+// then serves many, where times of their own would mean a cycle for each.
+rt::Instant Planner::refresh_at(rt::Instant written) const {
+  const auto by_number = static_cast<rt::Duration::rep>(waiting_groups_) * options_.condition_refresh_each;
+  const rt::Duration refresh = std::max(options_.condition_refresh, by_number);
+  const rt::Duration beat = std::max<rt::Duration>(options_.condition_refresh / 6, rt::Duration(1));
+  const rt::Duration due = (written + refresh).time_since_epoch();
+  return rt::Instant(due / beat * beat);
+}
+
 // Differs: upstream leaves the condition of the other type behind as true; here one of the two stands at a time, so
 // that a gang that runs is not called unschedulable.
 void Planner::say_conditions(GroupId id, GroupStatus& wanted, bool& is_new) {
@@ -90,12 +100,12 @@ void Planner::say_conditions(GroupId id, GroupStatus& wanted, bool& is_new) {
   const std::string word(condition_reason_of(group.reason.kind));
   const bool same_word = old != nullptr && old->status == "True" && old->reason == word;
   const bool is_worded = !group.reason.text.empty();
-  if (same_word && is_worded && now_ < group.condition_written_at + options_.condition_refresh) {
-    call_again(id, group.condition_written_at + options_.condition_refresh);
+  if (same_word && is_worded && now_ < refresh_at(group.condition_written_at)) {
+    call_again(id, refresh_at(group.condition_written_at));
     return;
   }
   group.condition_written_at = now_;
-  call_again(id, now_ + options_.condition_refresh);
+  call_again(id, refresh_at(now_));
   const bool is_unchanged = group.explained_version == group.version &&
                             group.explained_freed == snapshot_.freed_version() &&
                             group.explained_placed == snapshot_.placed_version();

@@ -36,7 +36,8 @@ Scheduler::Scheduler(rt::Runtime& runtime, kube::Client& client, Logger log, kub
       priority_classes_(runtime, client, log_, everything_of<api::core::PriorityClass>()),
       changed_(runtime),
       snapshot_({.scheduler_names = options_.names, .shard_is_hard = options_.planner.shard_mode == ShardMode::Hard}),
-      planner_(snapshot_, options_.planner) {
+      planner_(snapshot_, options_.planner),
+      foreign_(options_.names) {
   if (options_.planner.shard_mode != ShardMode::None) {
     shards_ = std::make_unique<kube::Informer<api::shard::NodeShard>>(runtime, client, log_,
                                                                       everything_of<api::shard::NodeShard>());
@@ -144,8 +145,28 @@ void Scheduler::apply(Inbox inbox) {
   shard_is_stale_ = shard_is_stale_ || !inbox.shards.empty() || !inbox.nodes.empty();
   for (auto& [name, node] : inbox.nodes) snapshot_.set_node(name, std::move(node));
   if (!inbox.shards.empty()) apply_shards(std::move(inbox.shards));
-  for (auto& [key, group] : inbox.groups) snapshot_.set_group(key, std::move(group), now);
+  for (const auto& [key, pod] : inbox.pods) foreign_.note(key, pod.get());
+  std::unordered_set<api::ObjectKey> groups = foreign_.take_changed();
+  for (auto& [key, group] : inbox.groups) {
+    if (!foreign_.empty()) groups.insert(key);
+    snapshot_.set_group(key, std::move(group), now);
+  }
   for (auto& [key, pod] : inbox.pods) snapshot_.set_pod(key, std::move(pod), now);
+  hide_foreign_groups(groups);
+}
+
+// Groups of other schedulers are none for us; they come back when their pods are gone.
+void Scheduler::hide_foreign_groups(const std::unordered_set<api::ObjectKey>& groups) {
+  for (const api::ObjectKey& key : groups) {
+    const GroupId id = snapshot_.find_group(key);
+    const bool has_own_pods = id != kNone && !snapshot_.groups()[id].pods.empty();
+    const bool is_known = id != kNone && snapshot_.groups()[id].object;
+    const bool is_foreign = foreign_.is_foreign(key, has_own_pods);
+    if (is_foreign && is_known) snapshot_.set_group(key, nullptr, runtime_.now());
+    if (!is_foreign && !is_known) {
+      if (auto group = groups_.get(key)) snapshot_.set_group(key, std::move(group), runtime_.now());
+    }
+  }
 }
 
 // Ours are the nodes of our shard that no other scheduler still works on: who gives a node up says so first in its

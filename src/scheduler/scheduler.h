@@ -18,6 +18,7 @@
 #include "kube/metrics.h"
 #include "rt/runtime.h"
 #include "rt/stop.h"
+#include "scheduler/foreign_groups.h"
 #include "scheduler/plan.h"
 #include "scheduler/pod.h"
 #include "scheduler/reason.h"
@@ -94,6 +95,7 @@ class Scheduler {
   [[nodiscard]] bool wait_synced();
   [[nodiscard]] Inbox take_inbox(rt::Instant deadline);
   void apply(Inbox inbox);
+  void hide_foreign_groups(const std::unordered_set<api::ObjectKey>& groups);
   void apply_shards(std::map<std::string, std::shared_ptr<const api::shard::NodeShard>> changed);
   [[nodiscard]] api::Time wall_time() const;
 
@@ -144,6 +146,7 @@ class Scheduler {
   Snapshot snapshot_;
   Planner planner_;
   std::vector<PendingBind> failed_binds_;
+  ForeignGroups foreign_;
   std::map<std::string, std::shared_ptr<const api::shard::NodeShard>> all_shards_;
   std::vector<std::string> usable_nodes_;  // of our shard, sorted
   bool shard_is_stale_ = false;            // our statement about the shard may have to change

@@ -147,4 +147,17 @@ std::optional<std::string> ClientClusterView::namespace_annotation(std::string_v
   return value->as_string();
 }
 
+std::optional<std::vector<std::string>> ClientClusterView::priority_classes() const {
+  kube::ListRequest request;
+  request.resource = kube::resource_of<api::core::PriorityClass>();
+  const auto page = client_.list(request, {});
+  if (!page.ok()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const kube::Bytes& item : page->items) {
+    const auto object = json::Value::parse(*item);
+    if (object.ok()) names.emplace_back(object->string_at({"metadata", "name"}));
+  }
+  return names;
+}
+
 }  // namespace basalt::webhooks

@@ -63,6 +63,7 @@ class ClientClusterView final : public ClusterView {
   void for_each_queue(const std::function<bool(const api::scheduling::Queue&)>& visit) const override;
   [[nodiscard]] std::optional<std::string> namespace_annotation(std::string_view ns,
                                                                 std::string_view key) const override;
+  [[nodiscard]] std::optional<std::vector<std::string>> priority_classes() const override;
 
  private:
   kube::Client& client_;

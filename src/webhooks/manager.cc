@@ -199,6 +199,7 @@ class Manager {
         if (*done) log_.info("the authority is registered", {{"configuration", hook->configuration_name()}});
         continue;
       }
+      if (done.error().is(Reason::Cancelled)) return;
       all = false;
       // Once per configuration, not once per second.
       if (complained_.insert(hook).second) {

@@ -2,9 +2,11 @@
 """Runs Kubernetes' own conformance tests (conformance_test.go, built by `go test -c -o build/kube/conformance.test`) against `basalt up` and against a
 real kube-apiserver, and writes the table of docs/user/conformance.md from what it saw.
 
-    run.py                             both servers, all specs of sig-api-machinery, prints the table
+    run.py                                 both servers, all specs of sig-api-machinery, prints the table
     run.py --table docs/user/conformance.md
-    run.py --server basalt --only FILE   exits 1 unless every spec named in FILE passes (the kube lane does this)
+    run.py --server basalt --only FILE     exits 1 unless every spec named in FILE passes (the kube lane does this)
+    run.py --server kube --results FILE    keeps the results of this run in FILE; those of the other server stay there
+    run.py --from FILE --table TABLE       runs nothing: the table of results that were kept
 """
 import argparse
 import contextlib
@@ -17,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -28,7 +29,9 @@ import clusters
 KUBE = pathlib.Path(os.environ.get("BASALT_KUBE_DIR", ROOT / "build" / "kube"))
 PROGRAM = os.environ.get("BASALT_CONFORMANCE", str(KUBE / "conformance.test"))
 FOCUS = r"\[sig-api-machinery\].*\[Conformance\]"
-SPEC_SECONDS = 150
+# A spec that needs what neither server has (images, nodes) waits for it for many minutes: it is ended after these.
+SPEC_SECONDS = 120
+SLOW_SECONDS = 700  # of specs marked [Slow]: one waits until a server has forgotten its history
 
 
 class Caretaker(threading.Thread):
@@ -76,14 +79,15 @@ class Caretaker(threading.Thread):
 def basalt_cluster():
     with tempfile.TemporaryDirectory(prefix="basalt-conformance-") as folder:
         log = open(os.path.join(folder, "up.log"), "wb")
-        process = subprocess.Popen([clusters.binary(), "up", "--data-dir", folder, "--durability", "memory"],
+        data = os.path.join(folder, "cluster")
+        process = subprocess.Popen([clusters.binary(), "up", "--data-dir", data, "--durability", "memory"],
                                    stdout=subprocess.PIPE, stderr=log)
         try:
             line = process.stdout.readline().decode()
             if "ready at" not in line:
                 raise RuntimeError(f"basalt up did not start: {line}")
             threading.Thread(target=process.stdout.read, daemon=True).start()
-            yield os.path.join(folder, "kubeconfig")
+            yield os.path.join(data, "kubeconfig")
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
@@ -102,15 +106,26 @@ def kube_cluster():
             caretaker.join()
 
 
-def call_program(kubeconfig, focus, folder, name, more=()):
-    """Runs the specs that match; returns {spec: (state, seconds, message)}."""
+def call_program(kubeconfig, focus, folder, name, more=(), seconds=None):
+    """Runs the specs that match; returns {spec: (state, seconds, message, labels)}. After `seconds` the program is asked
+    to end, which a spec reports as its failure."""
     report = os.path.join(folder, f"{name}.json")
     with open(os.path.join(folder, f"{name}.log"), "wb") as log:
-        subprocess.run([PROGRAM, "--provider=skeleton", f"--kubeconfig={kubeconfig}", f"--ginkgo.focus={focus}",
-                        f"--ginkgo.json-report={report}", "--ginkgo.timeout=60m", "--ginkgo.no-color",
-                        f"--ginkgo.poll-progress-after={SPEC_SECONDS * 2}s", "--allowed-not-ready-nodes=-1",
-                        "--minStartupPods=0", "--disable-log-dump", *more],
-                       stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "KUBECONFIG": kubeconfig}, check=False)
+        process = subprocess.Popen([PROGRAM, "--provider=skeleton", f"--kubeconfig={kubeconfig}", f"--ginkgo.focus={focus}",
+                                    f"--ginkgo.json-report={report}", "--ginkgo.timeout=60m", "--ginkgo.no-color",
+                                    f"--ginkgo.poll-progress-after={SLOW_SECONDS}s", "--ginkgo.grace-period=10s",
+                                    "--allowed-not-ready-nodes=-1", "--minStartupPods=0", "--disable-log-dump",
+                                    f"--kubectl-path={clusters.kubectl()}", *more],
+                                   stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "KUBECONFIG": kubeconfig})
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
     if not os.path.exists(report):
         raise RuntimeError(open(os.path.join(folder, f"{name}.log")).read()[-3000:])
     with open(report, encoding="utf-8") as file:
@@ -122,7 +137,7 @@ def call_program(kubeconfig, focus, folder, name, more=()):
         text = " ".join([*(spec["ContainerHierarchyTexts"] or []), spec["LeafNodeText"]])
         labels = [label for part in (spec.get("ContainerHierarchyLabels") or []) for label in part or []] + (spec.get("LeafNodeLabels") or [])
         message = (spec.get("Failure") or {}).get("Message", "")
-        result[text] = (spec["State"], spec["RunTime"] / 1e9, message.strip().split("\n")[0][:200], labels)
+        result[text] = (spec["State"], spec["RunTime"] / 1e9, " ".join(message.split())[:300], labels)
     return result
 
 
@@ -136,43 +151,76 @@ def exactly(specs):
     return "|".join(re.escape(spec).replace("\\ ", " ") + "$" for spec in specs)
 
 
-def run_specs(kubeconfig, specs, folder, processes):
-    """Specs that may not run beside others come last, one after the other."""
-    alone = [spec for spec, labels in specs.items() if "[Serial]" in spec]
-    others = sorted(spec for spec in specs if spec not in alone)
-    results = {}
-    shares = [others[i::processes] for i in range(processes)]
+def in_threads(count, work, items):
+    """Calls work(item) for all items, `count` at once, in their order."""
+    pending = list(items)
+    lock = threading.Lock()
 
-    def run(number, share):
-        if share:
-            results.update(call_program(kubeconfig, exactly(share), folder, f"share-{number}"))
+    def run():
+        while True:
+            with lock:
+                if not pending:
+                    return
+                item = pending.pop(0)
+            work(item)
 
-    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(shares)]
+    threads = [threading.Thread(target=run) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    run("serial", alone)
+
+
+def run_specs(kubeconfig, specs, folder, processes, spec_seconds):
+    """Specs that may not run beside others come last, one after the other. Each in a program of its own, which takes a
+    few seconds more and can be ended alone; without seconds for a spec as many programs as there are processes."""
+    alone = [spec for spec in specs if "[Serial]" in spec]
+    others = sorted(spec for spec in specs if spec not in alone)
+    results = {}
+
+    def run(job):
+        name, share = job
+        seconds = spec_seconds
+        if spec_seconds and "[Slow]" in share[0]:
+            seconds = SLOW_SECONDS
+        found = call_program(kubeconfig, exactly(share), folder, name, seconds=seconds)
+        results.update(found)
+        for spec in share:
+            state, took = (*found.get(spec, ("not run", 0, "", [])),)[:2]
+            print(f"{state:8} {took:5.0f} s  {spec}", flush=True)
+
+    if spec_seconds:
+        # The slowest first, so that nobody waits for it at the end.
+        others.sort(key=lambda spec: "[Slow]" not in spec)
+        jobs = [(f"spec-{number}", [spec]) for number, spec in enumerate(others)]
+    else:
+        jobs = [(f"share-{number}", others[number::processes]) for number in range(processes) if others[number::processes]]
+    in_threads(processes, run, jobs)
+    in_threads(1, run, [(f"serial-{number}", [spec]) for number, spec in enumerate(alone)])
     return results
 
 
-def table_of(columns, seconds):
-    """Markdown; columns: server -> {spec: (state, seconds, message)}."""
-    specs = sorted({spec for results in columns.values() for spec in results})
-    names = list(columns)
+def table_of(columns):
+    """Markdown of {server: {"specs": {spec: [state, seconds, message]}}}."""
+    names = [name for name in ("Basalt", "kube-apiserver") if name in columns]
+    specs = sorted({spec for name in names for spec in columns[name]["specs"]})
+    states = {name: {spec: columns[name]["specs"].get(spec, ["not run"])[0] for spec in specs} for name in names}
     lines = ["# Conformance",
              "",
-             "Kubernetes' own conformance tests, made by `test/conformance/run.py --table` from a run; not to be edited by hand.",
-             "The kube-apiserver stands alone, without a controller manager, nodes or images: what needs one of them fails there too.",
+             "Kubernetes' own conformance tests of `sig-api-machinery`, made by `test/conformance/run.py --table` from a run;",
+             "not to be edited by hand.",
+             "Neither server can pull images here, and the kube-apiserver stands alone, without a controller manager: specs that",
+             "need one of them fail there, too.",
              "",
-             "| server | passed | failed | seconds |", "|---|---|---|---|"]
+             "| server | passed | failed |", "|---|---|---|"]
     for name in names:
-        passed = sum(1 for result in columns[name].values() if result[0] == "passed")
-        lines.append(f"| {name} | {passed} | {len(columns[name]) - passed} | {seconds[name]:.0f} |")
+        passed = sum(1 for state in states[name].values() if state == "passed")
+        lines.append(f"| {name} | {passed} | {len(specs) - passed} |")
     lines += ["", "| spec | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     for spec in specs:
-        cells = [columns[name].get(spec, ("not run",))[0] for name in names]
-        lines.append(f"| {spec.replace('|', '/')} | " + " | ".join(cells) + " |")
+        short = spec.replace("[sig-api-machinery] ", "").replace(" [Conformance]", "").replace("|", "/")
+        cells = ["passed" if states[name][spec] == "passed" else "**failed**" for name in names]
+        lines.append(f"| {short} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -182,10 +230,35 @@ def main():
     parser.add_argument("--focus", default=FOCUS)
     parser.add_argument("--only", help="a file with one spec per line: all of them must pass")
     parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--seconds", type=int, default=SPEC_SECONDS, help="after which a spec is ended, unless it is marked [Slow]")
     parser.add_argument("--table", help="where the table goes; standard output without it")
+    parser.add_argument("--results", help="a JSON file where the results are kept, beside those of the other server")
+    parser.add_argument("--from", dest="kept", help="runs nothing and takes the results from this file")
     parser.add_argument("--keep", help="a folder for logs and reports")
     options = parser.parse_args()
-    columns, seconds = {}, {}
+    columns, failures, missing = run_all(options) if not options.kept else ({}, [], False)
+    kept = {}
+    for path in (options.kept, options.results):
+        if path and os.path.exists(path):
+            kept.update(json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
+    for title, column in columns.items():
+        kept.setdefault(title, {"specs": {}})["specs"].update(column["specs"])
+    if options.results:
+        pathlib.Path(options.results).write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
+    for title, spec, (state, took, message) in failures:
+        print(f"{title}: {state} after {took:.0f} s: {spec}\n    {message}", file=sys.stderr)
+    if options.table:
+        pathlib.Path(options.table).write_text(table_of(kept), encoding="utf-8")
+    elif not options.only:
+        print(table_of(kept))
+    passed = sum(1 for column in columns.values() for result in column["specs"].values() if result[0] == "passed")
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if options.only and (failures or missing) else 0
+
+
+def run_all(options):
+    """-> {server: results}, failures, whether a spec did not run at all."""
+    columns = {}
     with contextlib.ExitStack() as stack:
         folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="basalt-conformance-logs-"))
         os.makedirs(folder, exist_ok=True)
@@ -202,23 +275,12 @@ def main():
             title = "Basalt" if name == "basalt" else "kube-apiserver"
             logs = os.path.join(folder, name)
             os.makedirs(logs, exist_ok=True)
-            began = time.monotonic()
             with cluster() as kubeconfig:
-                columns[title] = run_specs(kubeconfig, specs, logs, options.processes)
-            seconds[title] = time.monotonic() - began
-    failures = [(title, spec, result) for title, results in columns.items() for spec, result in sorted(results.items())
+                results = run_specs(kubeconfig, specs, logs, options.processes, None if options.only else options.seconds)
+            columns[title] = {"specs": {spec: [state, round(took, 1), message] for spec, (state, took, message, _) in results.items()}}
+    failures = [(title, spec, result) for title, column in columns.items() for spec, result in sorted(column["specs"].items())
                 if result[0] != "passed"]
-    for title, spec, (state, took, message, _) in failures:
-        print(f"{title}: {state} after {took:.0f} s: {spec}\n    {message}", file=sys.stderr)
-    text = table_of(columns, seconds)
-    if options.table:
-        pathlib.Path(options.table).write_text(text, encoding="utf-8")
-    elif not options.only:
-        print(text)
-    passed = sum(1 for results in columns.values() for result in results.values() if result[0] == "passed")
-    missing = options.only and any(len(results) != len(specs) for results in columns.values())
-    print(f"{passed} passed, {len(failures)} failed")
-    return 1 if options.only and (failures or missing) else 0
+    return columns, failures, any(len(column["specs"]) != len(specs) for column in columns.values())
 
 
 if __name__ == "__main__":

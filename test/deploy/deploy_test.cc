@@ -29,10 +29,13 @@ std::string text_of(const fs::path& path) {
 // All objects of the manifests, by "Kind name".
 std::map<std::string, json::Value> objects() {
   std::map<std::string, json::Value> all;
+  std::vector<fs::path> manifests = {kDeploy / "scheduler/scheduler.yaml"};
   for (const fs::directory_entry& entry : fs::directory_iterator(kDeploy)) {
-    if (entry.path().extension() != ".yaml") continue;
-    const auto documents = yaml::read_all(text_of(entry.path()));
-    EXPECT_TRUE(documents.ok()) << entry.path();
+    if (entry.path().extension() == ".yaml") manifests.push_back(entry.path());
+  }
+  for (const fs::path& manifest : manifests) {
+    const auto documents = yaml::read_all(text_of(manifest));
+    EXPECT_TRUE(documents.ok()) << manifest;
     if (!documents.ok()) continue;
     for (const yaml::Document& document : *documents) {
       const std::string key = std::string(document.value.string_at({"kind"})) + " " +
@@ -57,15 +60,17 @@ const json::Value& container_of(const json::Value& deployment) {
 
 TEST(Deploy, EverythingIsThere) {
   const auto all = objects();
-  for (const char* key :
-       {"Namespace volcano-system", "ServiceAccount volcano-controllers", "ClusterRole volcano-controllers",
-        "ClusterRoleBinding volcano-controllers", "Deployment volcano-controllers",
-        "Service volcano-controllers-service", "PodDisruptionBudget volcano-controllers"})
+  for (const char* key : {"Namespace volcano-system", "ServiceAccount volcano-controllers",
+                          "ClusterRole volcano-controllers", "ClusterRoleBinding volcano-controllers",
+                          "Deployment volcano-controllers", "Service volcano-controllers-service",
+                          "PodDisruptionBudget volcano-controllers", "Deployment volcano-scheduler"})
     EXPECT_TRUE(all.contains(key)) << key;
   for (const char* crd : {"batch.volcano.sh_jobs", "bus.volcano.sh_commands", "scheduling.volcano.sh_queues",
                           "scheduling.volcano.sh_podgroups"})
     EXPECT_TRUE(fs::exists(kDeploy / "crds" / (std::string(crd) + ".yaml"))) << crd;
   EXPECT_EQ(fs::canonical(kDeploy / "chart/crds"), fs::canonical(kDeploy / "crds"));
+  for (const char* part : {"controllers", "webhooks", "scheduler"})
+    EXPECT_TRUE(fs::exists(kDeploy / "chart/templates" / (std::string(part) + ".yaml"))) << part;
 }
 
 TEST(Deploy, NamesFitTogether) {

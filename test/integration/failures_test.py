@@ -76,6 +76,21 @@ class FailuresTest(unittest.TestCase):
             self.assertIn("The cluster has: ", done.stderr)
             self.assertEqual(cluster.jobs(), [])
 
+    def test_a_priority_class_that_does_not_exist_is_told_of_a_job_that_waits(self):
+        with c.Cluster() as cluster:
+            # As vcctl and kubectl submit it, who do not look first.
+            path = os.path.join(cluster.folder, "p.yaml")
+            with open(path, "w", encoding="utf-8") as out:
+                out.write(c.job_manifest("p", "true", priorityClassName="system-clustr-critical"))
+            sent = cluster.basalt("job", "run", "-f", path)
+            self.assertIn('there is no PriorityClass "system-clustr-critical"', sent.stdout + sent.stderr)
+
+            def explained():
+                value = json.loads(cluster.basalt("explain", "p", "-o", "json").stdout)
+                return value if value["reason"] == "PriorityClassMissing" else None
+            value = c.wait_for("the reason", explained)
+            self.assertIn('did you mean "system-cluster-critical"?', " ".join(value["remedies"]))
+
     def test_why_a_job_waits(self):
         with c.Cluster("--node-capacity", "cpu=2") as cluster:
             big = json.loads(c.job_manifest("big", "true"))

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What `basalt run` shows in a real terminal (tmux): golden screens with the passing time taken out."""
+"""What `basalt run`, `explain` and `tree` show in a real terminal (tmux): golden screens with the passing time taken out."""
 import json
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import cluster as c
@@ -27,6 +28,58 @@ default/demo  Running  Ns
   master  0/1  1 running
   worker  0/2  2 running
 """
+EXPLAINED = """\
+job default/big: Pending for Ns
+It waits because
+  ClusterTooSmall (Ns)
+  the gang needs more than all nodes have: cpu: 1k requested, 2 free, 998 short
+Gang
+  2 pods must start together; 0 exist, 0 are placed
+What is short
+  RESOURCE   REQUESTED   FREE   SHORT
+  cpu        1k          2      998
+Place in the queue "default"
+  1 of 1 that wait
+What helps
+  - it can never fit as it is: add nodes with 998 of cpu, or ask for less
+"""
+EXPLAINED_NARROW = """\
+job default/big: Pending for Ns
+It waits because
+  ClusterTooSmall (Ns)
+  the gang needs more than all nodes
+  have: cpu: 1k requested, 2 free, 998
+  short
+Gang
+  2 pods must start together; 0 exist, 0
+  are placed
+What is short
+  RESOURCE   REQUESTED   FREE   SHORT
+  cpu        1k          2      998
+Place in the queue "default"
+  1 of 1 that wait
+What helps
+  - it can never fit as it is: add nodes
+    with 998 of cpu, or ask for less
+"""
+TREE = """\
+job/demo  Running  min 3, Ns
+├─ podgroup/demo-UID  Running  queue default, minMember 3
+├─ task/master  1 of 1 pods
+│  └─ pod/demo-master-0  Running  on local-0
+└─ task/worker  2 of 2 pods
+   ├─ pod/demo-worker-0  Running  on local-0
+   └─ pod/demo-worker-1  Running  on local-0
+"""
+TREE_NARROW = """\
+job/demo  Running  min 3, Ns
+├─ podgroup/demo-UID…  Running…
+├─ task/master  1 of 1 pods
+│  └─ pod/demo-master-0  Running  on lo…
+└─ task/worker  2 of 2 pods
+   ├─ pod/demo-worker-0  Running  on lo…
+   └─ pod/demo-worker-1  Running  on lo…
+"""
 QUESTION = "Leave the job running (l), delete it (d) or go on watching (w)? [l]"
 
 
@@ -34,8 +87,9 @@ class Terminal:
     """One program in a tmux of its own, with a server and a socket that nobody else uses."""
 
     def __init__(self, cluster, columns, *arguments):
-        self.socket = os.path.join(cluster.folder, f"tmux-{columns}")
-        self.status = os.path.join(cluster.folder, f"status-{columns}")
+        self.folder = tempfile.mkdtemp(prefix="terminal-", dir=cluster.folder)
+        self.socket = os.path.join(self.folder, "tmux")
+        self.status = os.path.join(self.folder, "status")
         environment = {**cluster.environment(), "TERM": "xterm", "LC_ALL": "C.UTF-8"}
         command = f"{c.BINARY} {' '.join(arguments)}; echo $? > {self.status}.new; mv {self.status}.new {self.status}; exec sleep 600"
         subprocess.run(["tmux", "-u", "-S", self.socket, "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", "24",
@@ -50,6 +104,7 @@ class Terminal:
     def screen(self):
         shown = subprocess.run(["tmux", "-S", self.socket, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
         lines = [re.sub(r"\b\d+m?\d*s\b", "Ns", line.rstrip()) for line in shown.splitlines()]
+        lines = [re.sub(r"(?<=podgroup/demo-)[0-9a-f-]+", "UID", line) for line in lines]
         # The newest event comes and goes.
         lines = [line for line in lines if line and not re.match(r"^  [A-Z]\w+: ", line)]
         return "\n".join(lines) + "\n"
@@ -118,6 +173,20 @@ class TerminalTest(unittest.TestCase):
             self.assertEqual(terminal.exit_code(), 130)
             self.assertIn("job default/demo deleted", terminal.screen())
             self.assertEqual(cluster.jobs(), [])
+
+    def test_why_a_job_waits_and_what_it_consists_of(self):
+        with c.Cluster("--node-capacity", "cpu=2") as cluster:
+            cluster.basalt("run", "--detach", "-f", manifest(cluster))
+            big = json.loads(c.job_manifest("big", "true", replicas=2))
+            big["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "500"}}
+            cluster.basalt("run", "--detach", "-f", "-", text=json.dumps(big))
+            c.wait_for("the scheduler's word", lambda: json.loads(cluster.basalt("explain", "big", "-o", "json").stdout)["short"])
+            c.wait_for("the other job", lambda: cluster.job("demo")["status"]["state"]["phase"] == "Running")
+            for columns, command, golden in ((100, "explain big", EXPLAINED), (40, "explain big", EXPLAINED_NARROW),
+                                             (100, "tree demo", TREE), (40, "tree demo", TREE_NARROW)):
+                with self.subTest(command, columns=columns), Terminal(cluster, columns, *command.split()) as terminal:
+                    self.assertEqual(terminal.exit_code(), 0)
+                    self.expect(terminal, golden)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ TEST_F(ControllersReal, EveryScenarioTakesTheRightsOfTheManifestAndNoMore) {
 }
 
 // The program as a process, on the examples that users begin with.
-TEST_F(ControllersReal, TheProgramRunsTheExamples) {
+TEST_F(ControllersReal, UsersC_3872_TheProgramRunsTheExamples) {
   const CommandResult token =
       cluster()->kubectl({"create", "token", "volcano-controllers", "--namespace=volcano-system"});
   ASSERT_EQ(token.exit, 0) << token.err;

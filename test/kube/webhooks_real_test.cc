@@ -1,10 +1,6 @@
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -18,6 +14,7 @@
 #include "kube/kubeconfig.h"
 #include "kube/rest_client.h"
 #include "rt/real_runtime.h"
+#include "test/kube/admission_process.h"
 #include "test/kube/kube_fixture.h"
 #include "test/kube/rest_proxy.h"
 
@@ -37,11 +34,6 @@ const fs::path kSource = BASALT_SOURCE_DIR;
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::uint16_t free_port() {
-  const TcpProxy taken(std::uint16_t{1});
-  return taken.port();
 }
 
 // What passes and what is refused, and by which words, one pair or more for each kind.
@@ -134,88 +126,11 @@ std::vector<Case> cases() {
   };
 }
 
-// One process of the server.
-class Replica {
- public:
-  Replica(const RealKube& kube, std::string kubeconfig, int number)
-      : folder_(kube.folder() / ("admission" + std::to_string(number))),
-        kubeconfig_(std::move(kubeconfig)),
-        port_(free_port()),
-        health_port_(free_port()) {
-    fs::create_directories(folder_);
-  }
-  ~Replica() { (void)stop(SIGKILL); }
-  Replica(const Replica&) = delete;
-  Replica& operator=(const Replica&) = delete;
-
-  void start() {
-    std::string paths;
-    for (const std::string_view path :
-         {"/jobs/mutate", "/jobs/validate", "/queues/mutate", "/queues/validate", "/podgroups/mutate",
-          "/podgroups/validate", "/pods/mutate", "/pods/validate", "/cronjobs/validate", "/jobflows/validate",
-          "/hypernodes/validate", "/hyperjobs/validate", "/datasources/validate", "/datasourceclaims/validate"}) {
-      paths += (paths.empty() ? "" : ",") + std::string(path);
-    }
-    std::vector<std::string> texts = {BASALT_PROGRAM,
-                                      "webhooks",
-                                      "--kubeconfig=" + kubeconfig_,
-                                      "--listen-address=127.0.0.1",
-                                      "--port=" + std::to_string(port_),
-                                      "--enabled-admission=" + paths,
-                                      "--self-signed",
-                                      "--certificate-folder=" + (folder_ / "certificates").string(),
-                                      "--webhook-namespace=volcano-system",
-                                      "--webhook-service-name=volcano-admission-service",
-                                      "--enable-healthz=true",
-                                      "--healthz-address=127.0.0.1:" + std::to_string(health_port_),
-                                      "--logtostderr",
-                                      "-v=4",
-                                      "2>&1"};
-    std::vector<char*> argv;
-    for (std::string& text : texts) argv.push_back(text.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log().c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
-    EXPECT_EQ(::posix_spawn(&process_, BASALT_PROGRAM, &actions, nullptr, argv.data(), environ), 0) << BASALT_PROGRAM;
-    posix_spawn_file_actions_destroy(&actions);
-  }
-  // The exit code; 128 + signal.
-  int stop(int signal) {
-    if (process_ <= 0) return -1;
-    ::kill(process_, signal);
-    int status = 0;
-    ::waitpid(process_, &status, 0);
-    process_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  [[nodiscard]] fs::path log() const { return folder_ / "log"; }
-  [[nodiscard]] std::uint16_t port() const { return port_; }
-  // Whether it takes connections.
-  [[nodiscard]] bool listens() const {
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port_);
-    const bool listens = ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    ::close(socket);
-    return listens;
-  }
-
- private:
-  const fs::path folder_;
-  const std::string kubeconfig_;
-  const std::uint16_t port_;
-  const std::uint16_t health_port_;
-  pid_t process_ = -1;
-};
-
 class WebhooksReal : public ::testing::Test {
  protected:
   struct World {
     std::unique_ptr<RealKube> kube;
-    std::vector<std::unique_ptr<Replica>> replicas;
+    std::vector<std::unique_ptr<AdmissionProcess>> replicas;
     std::unique_ptr<TcpProxy> service;
     std::string error;
   };
@@ -270,7 +185,8 @@ class WebhooksReal : public ::testing::Test {
                               << "\"}\ncontexts:\n- name: c\n  context: {cluster: c, user: c}\n";
     std::vector<std::uint16_t> ports;
     for (int i = 0; i < 2; ++i) {
-      world().replicas.push_back(std::make_unique<Replica>(kube, kubeconfig.string(), i));
+      world().replicas.push_back(
+          std::make_unique<AdmissionProcess>(kube.folder() / ("admission" + std::to_string(i)), kubeconfig.string()));
       ports.push_back(world().replicas.back()->port());
     }
     world().service = std::make_unique<TcpProxy>(ports);
@@ -419,7 +335,7 @@ TEST_F(WebhooksReal, KilledAndRestartedReplicasLoseNoCreation) {
   }
   int restarts = 0;
   while (created < kJobs && next < kJobs + kThreads) {
-    Replica& victim = *world().replicas[static_cast<std::size_t>(restarts) % world().replicas.size()];
+    AdmissionProcess& victim = *world().replicas[static_cast<std::size_t>(restarts) % world().replicas.size()];
     const int code = victim.stop(restarts % 4 < 2 ? SIGKILL : SIGTERM);
     EXPECT_TRUE(code == 128 + SIGKILL || code == 0) << text_of(victim.log());
     victim.start();

@@ -4,7 +4,8 @@ always have the same content; --check compares only.
 
 In a manifest a line `key: value # chart: EXPRESSION` becomes `key: EXPRESSION`; the namespace becomes the release's, and
 names that begin with `volcano-` begin with the release's name. --check also fills the templates with values.yaml and the
-release `volcano` in `volcano-system` and compares the result with the manifests.
+release `volcano` in `volcano-system` and compares the result with the manifests. A manifest of OPTIONAL becomes a template
+that is there only if its value says so.
 """
 import argparse
 import pathlib
@@ -15,9 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 TEMPLATES = DEPLOY / "chart/templates"
 MARK = re.compile(r"^(?P<indent>\s*(?:- )?)(?P<key>[\w.-]+: )?(?P<value>\S.*?) # chart: (?P<expression>.+)$")
+# manifest -> the value that switches it on
+OPTIONAL = {"scheduler/scheduler.yaml": "scheduler.enabled"}
 HEADER = "# Made by tools/gen/chart.py from deploy/{name}; do not edit.\n"
 # Names of objects, not labels: they carry the release's name. Webhook configurations keep theirs, which the program knows.
-RELEASE_NAME = re.compile(r"\bvolcano-(controllers|admission)(?!-service-)")
+RELEASE_NAME = re.compile(r"\bvolcano-(controllers|admission|scheduler)(?!-service-)")
 
 
 def template_of(text):
@@ -76,12 +79,18 @@ def main():
     problems, used_values = [], set()
     values = read_values(DEPLOY / "chart/values.yaml")
     wanted = {}
-    for manifest in sorted(DEPLOY.glob("*.yaml")):
+    for manifest in sorted(DEPLOY.glob("*.yaml")) + [DEPLOY / name for name in OPTIONAL]:
         if manifest.name == "namespace.yaml":
             continue  # helm makes the namespace
         text = manifest.read_text()
         template = template_of(text)
-        wanted[manifest.name] = HEADER.format(name=manifest.name) + template
+        name = str(manifest.relative_to(DEPLOY))
+        header = HEADER.format(name=name)
+        if name in OPTIONAL:
+            wanted[manifest.name] = header + "{{- if .Values." + OPTIONAL[name] + " }}\n" + template + "{{- end }}\n"
+            used_values.add(OPTIONAL[name])
+        else:
+            wanted[manifest.name] = header + template
         filled, used = fill(template, values)
         used_values |= used
         plain = re.sub(r" # chart: .+$", "", text, flags=re.M)

@@ -29,16 +29,19 @@ PACKAGES = [
     ("k8s.io/api", "autoscaling/v1", "autoscaling/v1"),
     ("k8s.io/api", "autoscaling/v2", "autoscaling/v2"),
     ("k8s.io/api", "batch/v1", "batch/v1"),
+    ("k8s.io/api", "certificates/v1", "certificates.k8s.io/v1"),
     ("k8s.io/api", "coordination/v1", "coordination.k8s.io/v1"),
     ("k8s.io/api", "core/v1", "v1"),
     ("k8s.io/api", "discovery/v1", "discovery.k8s.io/v1"),
     ("k8s.io/api", "events/v1", "events.k8s.io/v1"),
+    ("k8s.io/api", "flowcontrol/v1", "flowcontrol.apiserver.k8s.io/v1"),
     ("k8s.io/api", "networking/v1", "networking.k8s.io/v1"),
     ("k8s.io/api", "node/v1", "node.k8s.io/v1"),
     ("k8s.io/api", "policy/v1", "policy/v1"),
     ("k8s.io/api", "rbac/v1", "rbac.authorization.k8s.io/v1"),
     ("k8s.io/api", "scheduling/v1", "scheduling.k8s.io/v1"),
     ("k8s.io/api", "storage/v1", "storage.k8s.io/v1"),
+    ("k8s.io/kube-aggregator", "pkg/apis/apiregistration/v1", "apiregistration.k8s.io/v1"),
 ]
 # Kinds that every group version has; their apiVersion says nothing.
 META = "k8s.io.apimachinery.pkg.apis.meta.v1."
@@ -212,8 +215,8 @@ def render(model, versions):
         entries = [f'{{{n}, {form}, {shape}, {int(keeps)}, {message}, "{name}"}}'
                    for n, name, form, shape, keeps, message in facts]
         out += wrap(entries)
-    out += ["};", "", "// first field, fields, form, name", "constexpr MessageFact kMessages[] = {"]
-    out += wrap([f'{{{first}, {count}, {model.form(full)}, "{full.rpartition(".")[2]}"}}'
+    out += ["};", "", "// first field, fields, form, name, package", "constexpr MessageFact kMessages[] = {"]
+    out += wrap([f'{{{first}, {count}, {model.form(full)}, "{full.rpartition(".")[2]}", {package_name(full)}}}'
                  for full, (first, count) in zip(model.order, ranges)])
     out += ["};", "", "// apiVersion, kind, message; an empty apiVersion stands for every one",
             "constexpr KindFact kKinds[] = {"]
@@ -224,6 +227,12 @@ def render(model, versions):
     if total > 0xFFFF or len(model.order) > 0xFFFF:
         raise GenerateError("the tables outgrow 16-bit indices")
     return "\n".join(out) + "\n"
+
+
+def package_name(full):
+    """The package as OpenAPI documents spell it: the domain the other way round, with the hyphens of the module."""
+    package = full.rpartition(".")[0].replace("_", "-")
+    return '"io.k8s' + package.removeprefix("k8s.io") + '"'
 
 
 def wrap(entries):

@@ -19,7 +19,10 @@ USE = re.compile(r'(?<![\w.>:])([A-Za-z_]\w*)\s*(\(?)')
 CONSTANT = re.compile(r'k[A-Z]')
 NAMESPACE = re.compile(r'namespace\b([^;{=]*)$')
 TYPE = re.compile(r'\b(?:struct|class|union|enum(?:\s+(?:class|struct))?)\s+(?:\[\[\w+\]\]\s*)?([A-Za-z_]\w*)')
-ALIAS = re.compile(r'\busing\s+([A-Za-z_]\w*)\s*=')
+ALIAS = re.compile(r'^using\s+([A-Za-z_]\w*)\s*=([^;]*);', re.MULTILINE)
+USING = re.compile(r'using\s+(?:namespace\b|(?:::\s*)?(?:\w+\s*::\s*)+\w+$|\w+\s*=)')
+USED_NAME = re.compile(r'\busing\s+(?:::\s*)?((?:\w+\s*::\s*)+(\w+))\s*;')
+USED_NAMESPACE = re.compile(r'^using\s+namespace\s+([\w:]+)\s*;', re.MULTILINE)
 TEST = re.compile(r'\b(?:TEST|TEST_F|TEST_P|TYPED_TEST)\s*\(\s*(\w+)\s*,\s*(\w+)')
 CALLABLE = re.compile(r'([A-Za-z_]\w*)\s*\(')
 VARIABLE = re.compile(r'([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:=|$)')
@@ -31,7 +34,7 @@ def declared(statement):
     tests = {f'{suite}_{name}_Test' for suite, name in TEST.findall(statement)}
     if tests:
         return tests
-    types = set(TYPE.findall(statement)) | set(ALIAS.findall(statement))
+    types = set(TYPE.findall(statement))
     if types:
         return types
     called = [name for name in CALLABLE.findall(statement) if name not in KEYWORDS]
@@ -48,7 +51,8 @@ def private_names(text):
         statement = text[start:match.start()].strip()
         at_namespace_level = 'body' not in stack
         if at_namespace_level and sign in '{;' and statement:
-            if ('unnamed' in stack or re.search(r'\b(static|constexpr|const)\b', statement)) and not NAMESPACE.search(statement):
+            is_private = 'unnamed' in stack or re.search(r'\b(static|constexpr|const)\b', statement.split('(')[0])
+            if is_private and not NAMESPACE.search(statement) and not USING.match(statement):
                 names |= declared(statement)
         if sign == '{':
             opened = NAMESPACE.search(statement) if at_namespace_level else None
@@ -79,6 +83,17 @@ class Source:
         for suite, name in TEST.findall(code):
             self.words.add(f'{suite}_{name}_Test')
         self.private = private_names(code)
+        # Declared again they mean the same: they keep files apart only if the other one means something else.
+        self.using = {name: ''.join(whole.split()) for whole, name in USED_NAME.findall(code)}
+        for name, whole in ALIAS.findall(code):
+            self.using[name] = whole.strip()
+        self.namespaces = {name for name in USED_NAMESPACE.findall(code) if 'literals' not in name}
+
+    def hides_from(self, other):
+        """Does this file give a meaning to a word of the other, which it does not have there?"""
+        if self.private & other.words or self.namespaces - other.namespaces:
+            return True
+        return any(name in other.words and other.using.get(name) != whole for name, whole in self.using.items())
 
 
 def grouped(sources):
@@ -87,7 +102,7 @@ def grouped(sources):
         for group in groups:
             if source.alone or group[0].alone or len(group) >= FILES_MAX or sum(each.lines for each in group) + source.lines > LINES_MAX:
                 continue
-            if all(not (source.private & each.words) and not (each.private & source.words) for each in group):
+            if not any(source.hides_from(each) or each.hides_from(source) for each in group):
                 group.append(source)
                 break
         else:

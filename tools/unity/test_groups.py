@@ -39,8 +39,8 @@ class GroupsTest(unittest.TestCase):
         self.assertEqual(self.grouping(a='namespace { int parse() { return 1; } }', b='int g() { return json::parse() + x.parse(); }'),
                          [['a', 'b']])
 
-    def test_private_types_aliases_and_constants_count(self):
-        for private in ('struct Entry { int a; };', 'using Entry = int;', 'constexpr int kMost = 3;', 'enum class Entry { a };'):
+    def test_private_types_and_constants_count(self):
+        for private in ('struct Entry { int a; };', 'constexpr int kMost = 3;', 'enum class Entry { a };'):
             with self.subTest(private):
                 text = 'namespace { ' + private + ' }'
                 self.assertEqual(self.grouping(a=text, b=text), [['a'], ['b']])
@@ -50,6 +50,23 @@ class GroupsTest(unittest.TestCase):
     def test_text_in_comments_and_literals_does_not_count(self):
         self.assertEqual(self.grouping(a='namespace { int parse() { return 1; } }', b='const char* t() { return "parse()"; } // parse()'),
                          [['a', 'b']])
+
+    def test_functions_with_constant_parameters_are_not_private(self):
+        self.assertEqual(self.grouping(a='namespace x { bool is_empty(const A& a) { return true; } }',
+                                       b='namespace x { bool is_empty(const B& b) { return is_empty(b.a); } }'), [['a', 'b']])
+
+    def test_the_same_using_declaration_keeps_no_files_apart(self):
+        self.assertEqual(self.grouping(a='using ::testing::HasSubstr;', b='using testing::HasSubstr; auto m = HasSubstr("x");'), [['a', 'b']])
+        self.assertEqual(self.grouping(a='using Fixture = One;', b='using Fixture = One; void f(Fixture&);'), [['a', 'b']])
+
+    def test_another_meaning_of_a_used_name_keeps_files_apart(self):
+        self.assertEqual(self.grouping(a='using one::Name;', b='using two::Name; Name n;'), [['a'], ['b']])
+        self.assertEqual(self.grouping(a='using one::Name;', b='void f(Name&);'), [['a'], ['b']])
+        self.assertEqual(self.grouping(a='using Fixture = One;', b='using Fixture = Two; void f(Fixture&);'), [['a'], ['b']])
+        self.assertEqual(self.grouping(a='using Fixture = One;', b='struct Fixture {}; void f(Fixture&);'), [['a'], ['b']])
+
+    def test_files_that_open_different_namespaces_stay_apart(self):
+        self.assertEqual(self.grouping(a='using namespace testing;', b='using namespace testing;', c='int g();'), [['a', 'b'], ['c']])
 
     def test_a_file_with_a_macro_stands_alone(self):
         self.assertEqual(self.grouping(a='#define X 1', b='int g();'), [['a'], ['b']])

@@ -306,6 +306,22 @@ TypeList admission_types() {
   binding.has_generation = true;
   binding.strategy = make_strategy(std::move(bindings));
   types.push_back(std::make_shared<const ResourceType>(std::move(binding)));
+  KindRules mutating;
+  mutating.has_generation = true;
+  mutating.defaults = default_policy;
+  mutating.validate = validate_mutating_policy;
+  KindRules mutating_bindings;
+  mutating_bindings.has_generation = true;
+  mutating_bindings.defaults = default_policy_binding;
+  mutating_bindings.validate = validate_mutating_policy_binding;
+  const auto add = [&](std::string plural, std::string kind, KindRules rules) {
+    ResourceType type = basic_type(group, "v1", std::move(plural), std::move(kind), false);
+    type.has_generation = true;
+    type.strategy = make_strategy(std::move(rules));
+    types.push_back(std::make_shared<const ResourceType>(std::move(type)));
+  };
+  add("mutatingadmissionpolicies", "MutatingAdmissionPolicy", std::move(mutating));
+  add("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", std::move(mutating_bindings));
   return types;
 }
 

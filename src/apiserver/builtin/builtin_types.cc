@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apiserver/builtin/misc_types.h"
 #include "apiserver/registry/api_server.h"
 #include "apiserver/registry/generic_strategy.h"
 #include "base/strings.h"
@@ -28,7 +29,7 @@ ResourceType basic_type(std::string group, std::string version, std::string plur
 
 std::shared_ptr<const TypeTable> builtin_types() {
   TypeList all;
-  for (TypeList part : {core_types(), workload_types(), cluster_types()}) {
+  for (TypeList part : {core_types(), workload_types(), cluster_types(), flow_types(), stored_types()}) {
     for (auto& type : part) all.push_back(std::move(type));
   }
   return TypeTable().with(std::move(all));

@@ -235,5 +235,24 @@ TEST(Webhooks, ValidationAndDefaults) {
                   "");
 }
 
+// A patch of the status is worked out on the status alone and relies on it.
+TEST(Status, AWriteOfItKeepsEverythingElseOfEveryKind) {
+  int kinds = 0;
+  const auto types = builtin_types();
+  for (const auto& type : types->all()) {
+    if (!type->has_status) continue;
+    ++kinds;
+    json::Value old = from_yaml("{metadata: {name: a, labels: {x: y}}, spec: {a: 1}, other: kept, status: {a: 1}}");
+    json::Value object = from_yaml("{metadata: {name: a, labels: {x: y}}, status: {b: 2}}");
+    type->strategy->prepare_for_update(object, old, WritePart::Status);
+    EXPECT_EQ(object.find_path({"status", "a"}), nullptr) << type->kind;
+    ASSERT_NE(object.find_path({"status", "b"}), nullptr) << type->kind;
+    object.as_object().erase("status");
+    old.as_object().erase("status");
+    EXPECT_EQ(object.to_text(), old.to_text()) << type->kind;
+  }
+  EXPECT_GT(kinds, 10);
+}
+
 }  // namespace
 }  // namespace basalt::apiserver

@@ -30,7 +30,7 @@ std::shared_ptr<const ResourceType> namespace_type() {
 
 TypeList core_types() {
   TypeList types = {pod_type(), node_type(), namespace_type(), service_type()};
-  for (TypeList part : {config_types(), volume_types(), misc_types(), core_workload_types()}) {
+  for (TypeList part : {config_types(), volume_types(), misc_types(), event_types(), core_workload_types()}) {
     for (auto& type : part) types.push_back(std::move(type));
   }
   return types;

@@ -14,86 +14,6 @@ namespace {
 
 constexpr std::size_t kEndpointsShownMax = 3;
 
-void validate_event(const json::Value& event, Causes& causes) {
-  const std::string_view ns = metadata_text(event, "namespace");
-  const std::string_view involved = event.string_at({"involvedObject", "namespace"});
-  // Events about what has no namespace live in the default one.
-  if (involved.empty() ? ns == "default" || ns == "kube-system" : involved == ns) return;
-  causes.push_back(invalid_value("involvedObject.namespace", base::quote(involved), "does not match event.namespace"));
-}
-
-std::string source_cell(const json::Value& event) {
-  std::string_view component = event.string_at({"source", "component"});
-  std::string_view instance = event.string_at({"source", "host"});
-  if (component.empty()) component = text_at(event, "reportingComponent");
-  if (instance.empty()) instance = text_at(event, "reportingInstance");
-  std::string text(component);
-  if (!instance.empty()) text.append(", ").append(instance);
-  return text;
-}
-
-json::Array event_cells(const json::Value& event, api::Time now) {
-  std::string_view first = text_at(event, "firstTimestamp");
-  if (first.empty()) first = text_at(event, "eventTime");
-  std::string_view last = text_at(event, "lastTimestamp");
-  std::int64_t count = int_at(event, "count").value_or(0);
-  if (last.empty()) last = first;
-  if (const json::Value* series = member(event, "series")) {
-    last = text_at(*series, "lastObservedTime");
-    count = int_at(*series, "count").value_or(0);
-  } else if (count == 0) {
-    count = 1;
-  }
-  std::string object = base::to_lower_ascii(event.string_at({"involvedObject", "kind"}));
-  if (const std::string_view name = event.string_at({"involvedObject", "name"}); !name.empty()) {
-    object.append("/").append(name);
-  }
-  return {age_cell(last, now),
-          text_at(event, "type"),
-          text_at(event, "reason"),
-          object,
-          event.string_at({"involvedObject", "fieldPath"}),
-          source_cell(event),
-          base::trim(text_at(event, "message")),
-          age_cell(first, now),
-          count,
-          metadata_text(event, "name")};
-}
-
-std::shared_ptr<const ResourceType> event_type() {
-  KindRules rules;
-  rules.validate = validate_event;
-  rules.cells = event_cells;
-  rules.selectable = {{"involvedObject.kind"},
-                      {"involvedObject.namespace"},
-                      {"involvedObject.name"},
-                      {"involvedObject.uid"},
-                      {"involvedObject.apiVersion"},
-                      {"involvedObject.resourceVersion"},
-                      {"involvedObject.fieldPath"},
-                      {"reason"},
-                      {"reportingComponent"},
-                      {"source"},
-                      {"type"}};
-  ResourceType type = basic_type("", "v1", "events", "Event", true);
-  type.short_names = {"ev"};
-  type.create_on_update = true;
-  type.strategy = make_strategy(std::move(rules));
-  PrinterColumn name = name_column();
-  name.priority = 1;
-  type.columns = {column("Last Seen", "string", "When it last happened."),
-                  column("Type", "string", "Normal or Warning."),
-                  column("Reason", "string", "What happened, in a word."),
-                  column("Object", "string", "What it happened to."),
-                  column("Subobject", "string", "Which part of it.", 1),
-                  column("Source", "string", "Who reports it.", 1),
-                  column("Message", "string", "What happened, for people."),
-                  column("First Seen", "string", "When it first happened.", 1),
-                  column("Count", "string", "How often.", 1),
-                  name};
-  return std::make_shared<const ResourceType>(std::move(type));
-}
-
 void default_endpoints(json::Value& endpoints) {
   json::Array* subsets = mutable_list(endpoints, "subsets");
   if (subsets == nullptr) return;
@@ -265,7 +185,7 @@ TypeList misc_types() {
     return {metadata_text(object, "name"), metadata_text(object, "creationTimestamp")};
   };
   limits.strategy = make_strategy(std::move(limit_rules));
-  return {std::make_shared<const ResourceType>(std::move(accounts)), event_type(), endpoints_type(), quota_type(),
+  return {std::make_shared<const ResourceType>(std::move(accounts)), endpoints_type(), quota_type(),
           std::make_shared<const ResourceType>(std::move(limits))};
 }
 

@@ -1,5 +1,7 @@
 #include "apiserver/crd/crd_strategy.h"
 
+#include <algorithm>
+
 #include "apiserver/crd/schema_rules.h"
 #include "apiserver/registry/metadata.h"
 
@@ -41,13 +43,17 @@ void CrdStrategy::validate_update(const json::Value& object, const json::Value& 
 }
 
 bool CrdStrategy::raises_generation(const json::Value& object, const json::Value& old) const {
-  const auto without_rest = [this](const json::Value& value) {
-    json::Value rest = value;
-    rest.as_object().erase("metadata");
-    if (has_status()) rest.as_object().erase("status");
-    return rest;
+  const auto counts = [this](const json::Member& member) {
+    return member.key != "metadata" && !(has_status() && member.key == "status");
   };
-  return without_rest(object) != without_rest(old);
+  const json::Object& now = object.as_object();
+  const json::Object& before = old.as_object();
+  if (std::count_if(now.begin(), now.end(), counts) != std::count_if(before.begin(), before.end(), counts)) return true;
+  return std::any_of(now.begin(), now.end(), [&](const json::Member& member) {
+    if (!counts(member)) return false;
+    const json::Value* was = before.find(member.key);
+    return was == nullptr || *was != member.value;
+  });
 }
 
 std::vector<std::pair<std::string, std::string>> CrdStrategy::selectable_fields(const json::Value& object) const {

@@ -132,12 +132,14 @@ std::vector<PrinterColumn> columns_of(const json::Value& version) {
   return columns;
 }
 
-Result<std::shared_ptr<const Strategy>> strategy_of(const json::Value& version, const ResourceType& type) {
+Result<std::shared_ptr<const Strategy>> strategy_of(const json::Value& version, const ResourceType& type,
+                                                    std::int64_t crd_revision) {
   Causes causes;
   const json::Value* source = version.find_path({"schema", "openAPIV3Schema"});
   if (source == nullptr) return Error::make(Reason::Invalid, "a version has no schema");
   auto schema = compile_schema(*source, "", causes);
   if (!schema) return Error::make(Reason::Invalid, causes.empty() ? "the schema is broken" : causes[0].message);
+  if (has_defaults(*schema)) schema->defaults_since = crd_revision;
   std::vector<JsonPath> columns;
   for (std::size_t i = 1; i < type.columns.size(); ++i) {
     BASALT_TRY(JsonPath path, JsonPath::parse(type.columns[i].json_path));
@@ -211,6 +213,7 @@ Result<std::vector<std::shared_ptr<const ResourceType>>> types_of_crd(const json
   for (const json::Value& version : versions) {
     if (flag_at(version, "storage")) storage_version = std::string(version.string_at({"name"}));
   }
+  const std::int64_t crd_revision = base::parse_int64(metadata_text(crd, "resourceVersion")).value_or(0);
   std::vector<std::shared_ptr<const ResourceType>> types;
   for (const json::Value& version : versions) {
     if (!flag_at(version, "served")) continue;
@@ -235,7 +238,7 @@ Result<std::vector<std::shared_ptr<const ResourceType>>> types_of_crd(const json
                                std::string(scale->string_at({"statusReplicasPath"})),
                                std::string(scale->string_at({"labelSelectorPath"}))};
     }
-    BASALT_TRY(type->strategy, strategy_of(version, *type));
+    BASALT_TRY(type->strategy, strategy_of(version, *type, crd_revision));
     types.push_back(std::move(type));
   }
   return types;

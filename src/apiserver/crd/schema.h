@@ -74,6 +74,9 @@ struct Schema {
   bool has_rules = false;
   std::shared_ptr<const cel::Shape> shape;
 
+  // At the root: objects that were stored before this revision, that of the CRD, may lack defaults. 0: none can.
+  std::int64_t defaults_since = 0;
+
   [[nodiscard]] const Schema* property(std::string_view name) const;
 };
 
@@ -85,6 +88,7 @@ struct Schema {
 // Drops what the schema does not know; names each dropped path in `unknown` if given. At the root and in embedded
 // resources apiVersion, kind and metadata always stay.
 void prune_object(const Schema& schema, json::Value& object, bool is_root, std::vector<std::string>* unknown);
+[[nodiscard]] bool has_defaults(const Schema& schema);  // here or below
 void default_object(const Schema& schema, json::Value& object);
 void validate_object(const Schema& schema, const json::Value& object, const std::string& path, Causes& causes);
 

@@ -1,9 +1,32 @@
 // Pruning and defaulting by a compiled schema. Depth is bounded by the decoder's limit on the object.
 
+#include <algorithm>
+#include <iterator>
+
 #include "apiserver/crd/schema.h"
 
 namespace basalt::apiserver {
 namespace {
+
+// What the metadata of every object may have.
+constexpr std::string_view kMetadataFields[] = {"annotations",
+                                                "creationTimestamp",
+                                                "deletionGracePeriodSeconds",
+                                                "deletionTimestamp",
+                                                "finalizers",
+                                                "generateName",
+                                                "generation",
+                                                "labels",
+                                                "managedFields",
+                                                "name",
+                                                "namespace",
+                                                "ownerReferences",
+                                                "resourceVersion",
+                                                "selfLink",
+                                                "uid"};
+bool is_metadata_field(std::string_view key) {
+  return std::binary_search(std::begin(kMetadataFields), std::end(kMetadataFields), key);
+}
 
 bool is_type_or_metadata(std::string_view key) { return key == "apiVersion" || key == "kind" || key == "metadata"; }
 
@@ -32,14 +55,26 @@ class Pruner {
         if (unknown_ != nullptr) unknown_->push_back(path_.substr(1));
         return true;
       }
-      // The metadata of a resource is not the schema's business.
-      if (keeps_type_and_metadata && is_type_or_metadata(member.key)) return false;
+      // The metadata of a resource is not the schema's business: it is the same for all kinds.
+      if (keeps_type_and_metadata && is_type_or_metadata(member.key)) {
+        if (member.key == "metadata") prune_metadata(member.value);
+        return false;
+      }
       if (child != nullptr) prune(*child, member.value, child->embedded_resource);
       return false;
     });
   }
 
  private:
+  void prune_metadata(json::Value& metadata) {
+    if (!metadata.is_object()) return;
+    metadata.as_object().erase_if([&](const json::Member& member) {
+      if (is_metadata_field(member.key)) return false;
+      if (unknown_ != nullptr) unknown_->push_back(path_.substr(1) + "." + member.key);
+      return true;
+    });
+  }
+
   struct Step {
     Step(Pruner& pruner, const std::string& part) : pruner_(pruner), size_(pruner.path_.size()) {
       if (pruner.unknown_ != nullptr) pruner.path_ += part;
@@ -57,6 +92,14 @@ class Pruner {
 
 void prune_object(const Schema& schema, json::Value& object, bool is_root, std::vector<std::string>* unknown) {
   Pruner(unknown).prune(schema, object, is_root || schema.embedded_resource);
+}
+
+bool has_defaults(const Schema& schema) {
+  if (schema.default_value) return true;
+  const auto is_in = [](const std::unique_ptr<Schema>& part) { return part && has_defaults(*part); };
+  return is_in(schema.items) || is_in(schema.additional_properties) ||
+         std::any_of(schema.properties.begin(), schema.properties.end(),
+                     [&](const auto& property) { return is_in(property.second); });
 }
 
 void default_object(const Schema& schema, json::Value& object) {

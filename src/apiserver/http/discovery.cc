@@ -52,6 +52,7 @@ std::vector<Subresource> subresources_of(const ResourceType& type) {
     if (name == "binding") list.push_back({name, "", "v1", "Binding", {"create"}});
     if (name == "eviction") list.push_back({name, "policy", "v1", "Eviction", {"create"}});
     if (name == "log") list.push_back({name, "", "v1", "Pod", {"get"}});
+    if (name == "approval") list.push_back({name, type.group, type.version, type.kind, {"get", "patch", "update"}});
     if (name == "finalize") list.push_back({name, "", "v1", "Namespace", {"update"}});
   }
   if (type.scale) list.push_back({"scale", "autoscaling", "v1", "Scale", {"get", "patch", "update"}});

@@ -4,14 +4,17 @@
 #include <utility>
 
 #include "apiserver/http/access_check.h"
+#include "apiserver/http/audit_log.h"
 #include "apiserver/http/authentication.h"
 #include "apiserver/http/discovery.h"
 #include "apiserver/http/openapi.h"
 #include "apiserver/http/request_parser.h"
 #include "apiserver/http/table.h"
+#include "apiserver/registry/continue_token.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/later_calls.h"
 #include "apiserver/registry/server_impl.h"
+#include "base/check.h"
 #include "base/strings.h"
 #include "json/writer.h"
 #include "kube/status.h"
@@ -33,6 +36,19 @@ net::Headers json_headers(std::span<const std::string> warnings = {}) {
   return headers;
 }
 
+Error not_acceptable(std::string_view offered) {
+  return Error::make(Reason::NotAcceptable, "only the following media types are accepted: " + std::string(offered));
+}
+
+// Whether a client takes the protobuf form of a document and nothing else.
+bool wants_only_protobuf(std::string_view accept) {
+  return accept.find("protobuf") != std::string_view::npos && accept.find("json") == std::string_view::npos &&
+         accept.find("*/*") == std::string_view::npos;
+}
+
+// What is asked every few seconds and says nothing about anybody.
+bool is_health_path(std::string_view path) { return path == "/healthz" || path == "/livez" || path == "/readyz"; }
+
 class FrontImpl final : public Front {
  public:
   FrontImpl(rt::Runtime& runtime, Logger log, ApiServer& server, FrontOptions options)
@@ -48,7 +64,9 @@ class FrontImpl final : public Front {
 
   Done listen() {
     auto handler = [this](std::shared_ptr<const net::ServerRequest> request, ResponderRef responder) {
-      handle(*request, responder);
+      if (!options_.audit || is_health_path(request->path)) return handle(*request, responder, nullptr);
+      auto record = record_of(*request);
+      handle(*request, audited(runtime_, options_.audit, responder, record), record.get());
     };
     // A write that waits for the disk holds its thread; with enough of them a commit carries many writes.
     if (server_.is_durable()) {
@@ -70,7 +88,19 @@ class FrontImpl final : public Front {
   }
 
  private:
-  void handle(const net::ServerRequest& request, const ResponderRef& responder) {
+  [[nodiscard]] std::shared_ptr<AuditRecord> record_of(const net::ServerRequest& request) {
+    auto record = std::make_shared<AuditRecord>();
+    record->id = new_audit_id(runtime_);
+    record->uri = request.path + (request.query.empty() ? "" : "?" + request.query);
+    record->user_agent = std::string(net::find_header(request.headers, "user-agent"));
+    record->source_address = request.peer_address.substr(0, request.peer_address.rfind(':'));
+    record->verb = base::to_lower_ascii(request.method);
+    record->received = runtime_.wall_now();
+    record->annotations = std::make_shared<AuditAnnotations>();
+    return record;
+  }
+
+  void handle(const net::ServerRequest& request, const ResponderRef& responder, AuditRecord* record) {
     if (request.path.size() > kPathBytesMax) {
       return fail(*responder, bad_request("the path of the request is longer than " + std::to_string(kPathBytesMax)));
     }
@@ -78,15 +108,23 @@ class FrontImpl final : public Front {
     if (!user.ok()) return fail(*responder, user.error());
     if (answer_open_path(request, *responder)) return;
     if (!*user) return fail(*responder, Error::make(Reason::Unauthorized, "Unauthorized"));
+    if (record != nullptr) record->user = **user;
     auto acting = acting_user(server_, request, std::move(**user));
     if (!acting.ok()) return fail(*responder, acting.error());
-    RequestContext context{std::move(*acting), std::string(net::find_header(request.headers, "user-agent")), true};
+    if (record != nullptr && acting->name != record->user->name) record->impersonated = *acting;
+    RequestContext context{std::move(*acting), std::string(net::find_header(request.headers, "user-agent")), true,
+                           record != nullptr ? record->annotations : nullptr};
     const auto path = parse_api_path(request.path);
     auto query = net::parse_query(request.query);
     if (!query.ok()) return fail(*responder, query.error());
-    if (Done may = check_access(server_, access_of(request, path, *query, context.user)); !may.ok()) {
-      return fail(*responder, may.error());
+    const AccessRequest access = access_of(request, path, *query, context.user);
+    const Done may = check_access(server_, access);
+    if (record != nullptr) {
+      record->verb = access.verb;
+      record->path = path;
+      record->is_allowed = may.ok();
     }
+    if (!may.ok()) return fail(*responder, may.error());
     if (answer_document(request, *responder)) return;
     if (!path) return fail(*responder, no_such_resource());
     if (!path->subresource.empty() && options_.connect && options_.connect(*path, *query, context.user, responder)) {
@@ -104,7 +142,7 @@ class FrontImpl final : public Front {
       fail(responder, Error::make(Reason::InternalError, *problem));
       return true;
     }
-    if (path == "/healthz" || path == "/livez" || path == "/readyz") {
+    if (is_health_path(path)) {
       responder.respond(200, {{"Content-Type", "text/plain; charset=utf-8"}}, std::string("ok"));
       return true;
     }
@@ -138,6 +176,10 @@ class FrontImpl final : public Front {
       if (!entry || !crd.ok()) return std::nullopt;
       return std::move(*crd);
     };
+    if (request.path == "/openapi/v2" && wants_only_protobuf(accept)) {
+      fail(responder, not_acceptable("application/json"));
+      return true;
+    }
     if (auto found = openapi_document(*types, request.path, stored_crd)) {
       responder.respond(200, json_headers(), std::move(*found));
       return true;
@@ -159,6 +201,8 @@ class FrontImpl final : public Front {
             const ResponderRef& responder) {
     const auto type = server_.types()->find(path.group, path.version, path.plural);
     if (!type) return fail(*responder, no_such_resource());
+    const std::string_view accept = net::find_header(http.headers, "accept");
+    if (type->is_virtual && wants_table(accept)) return fail(*responder, not_acceptable("application/json"));
     auto request = parse_call(http, path, query);
     if (!request.ok()) return fail(*responder, request.error());
     if (later_ != nullptr && request->verb != kube::Verb::Get) {
@@ -167,7 +211,6 @@ class FrontImpl final : public Front {
       return;
     }
     auto response = server_.call(*request, context);
-    const std::string_view accept = net::find_header(http.headers, "accept");
     if (response.ok() && request->verb == kube::Verb::Get && request->subresource.empty() && wants_table(accept)) {
       auto table = make_table(*type, std::span(&response->body, 1), table_options(query));
       if (!table.ok()) return fail(*responder, table.error());
@@ -193,7 +236,7 @@ class FrontImpl final : public Front {
     auto request = parse_list(path, query);
     if (!request.ok()) return fail(responder, request.error());
     auto page = server_.list(*request, context);
-    if (!page.ok()) return fail(responder, page.error());
+    if (!page.ok()) return fail_list(responder, page.error(), *request);
     const auto type = server_.types()->find(path.group, path.version, path.plural);
     if (!type) return fail(responder, no_such_resource());
     if (wants_table(net::find_header(http.headers, "accept"))) {
@@ -206,6 +249,17 @@ class FrontImpl final : public Front {
       return responder.respond(200, json_headers(), std::move(*table));
     }
     send_list(*type, *page, responder);
+  }
+
+  // A list that cannot go on as it began can go on with what there is now: the answer says how.
+  static void fail_list(net::Responder& responder, const Error& error, const kube::ListRequest& request) {
+    auto token = ContinueToken::decode(request.continue_token);
+    if (!error.is(Reason::Expired) || !token.ok()) return fail(responder, error);
+    token->revision = ContinueToken::kNewest;
+    auto status = json::Value::parse(kube::encode_status(error, error.subject));
+    if (BASALT_BUG(!status.ok())) return fail(responder, error);
+    status->ensure_path({"metadata", "continue"}) = token->encode();
+    responder.respond(error.code, json_headers(), status->to_text());
   }
 
   static std::string list_head(const ResourceType& type, const kube::ListPage& page) {

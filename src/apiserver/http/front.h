@@ -16,6 +16,8 @@
 
 namespace basalt::apiserver {
 
+class AuditLog;  // audit_log.h
+
 // Answers a subresource that is not an object (pods/log): false if it does not serve this one.
 using ConnectHandler = std::function<bool(const ApiPath& path, const net::Query& query, const UserInfo& user,
                                           std::shared_ptr<net::Responder> responder)>;
@@ -27,6 +29,7 @@ struct FrontOptions {
   std::string version = "v1.36.0";         // of the Kubernetes API that is served, as /version says
   WatchPump::Options watches;
   ConnectHandler connect;
+  std::shared_ptr<AuditLog> audit;  // null: nothing is recorded
   // Why the server cannot do its work now (its disk is full), for /readyz; nothing while it can. May be empty.
   std::function<std::optional<std::string>()> problem;
 };

@@ -7,6 +7,7 @@ namespace basalt::apiserver {
 namespace {
 
 constexpr std::string_view kRoot = "/openapi/v3";
+constexpr std::string_view kSecond = "/openapi/v2";
 
 std::string path_of(const ResourceType& type) {
   return type.group.empty() ? "api/" + type.version : "apis/" + type.group + "/" + type.version;
@@ -20,57 +21,95 @@ json::Value index_of(const TypeTable& types) {
   return json::Object{{"paths", std::move(paths)}};
 }
 
-json::Value operation(const ResourceType& type, std::string_view action) {
+// What one version of the documents writes differently.
+struct Style {
+  OpenApiVersion version;
+
+  [[nodiscard]] json::Value parameter(std::string_view name) const {
+    json::Object one{{"in", "query"}, {"name", name}};
+    if (version == OpenApiVersion::V2) {
+      one.set("type", "string");
+      one.set("uniqueItems", true);
+    } else {
+      one.set("schema", json::Object{{"type", "string"}});
+    }
+    return one;
+  }
+
+  [[nodiscard]] json::Value answer(json::Value schema) const {
+    if (version == OpenApiVersion::V2) return json::Object{{"description", "OK"}, {"schema", std::move(schema)}};
+    const json::Value content = json::Object{{"schema", std::move(schema)}};
+    return json::Object{{"description", "OK"}, {"content", json::Object{{"application/json", content}}}};
+  }
+};
+
+json::Value operation(const ResourceType& type, std::string_view action, const Style& style) {
   json::Array parameters;
   if (action != "list" && action != "get") {
     for (const std::string_view name : {"dryRun", "fieldManager", "fieldValidation"}) {
-      parameters.emplace_back(
-          json::Object{{"in", "query"}, {"name", name}, {"schema", json::Object{{"type", "string"}}}});
+      parameters.push_back(style.parameter(name));
     }
   }
-  const json::Value schema =
-      json::Object{{"schema", json::Object{{"$ref", "#/components/schemas/" + OpenApiSchemas::name_of(type)}}}};
-  const json::Value answer =
-      json::Object{{"description", "OK"}, {"content", json::Object{{"application/json", schema}}}};
-  return json::Object{{"parameters", std::move(parameters)},
-                      {"responses", json::Object{{"200", answer}}},
-                      {"x-kubernetes-action", action},
-                      {"x-kubernetes-group-version-kind",
-                       json::Object{{"group", type.group}, {"kind", type.kind}, {"version", type.version}}}};
+  const OpenApiSchemas names(style.version);
+  return json::Object{
+      {"parameters", std::move(parameters)},
+      {"responses", json::Object{{"200", style.answer(names.reference(OpenApiSchemas::name_of(type)))}}},
+      {"x-kubernetes-action", action},
+      {"x-kubernetes-group-version-kind",
+       json::Object{{"group", type.group}, {"kind", type.kind}, {"version", type.version}}}};
 }
 
-void add_paths(const ResourceType& type, json::Object& paths) {
+void add_paths(const ResourceType& type, const Style& style, json::Object& paths) {
   const std::string everywhere = "/" + path_of(type) + "/" + type.plural;
   std::string collection = "/" + path_of(type);
   if (type.namespaced) collection += "/namespaces/{namespace}";
   collection += "/" + type.plural;
   if (type.is_virtual) {
-    paths.set(collection, json::Object{{"post", operation(type, "post")}});
+    paths.set(collection, json::Object{{"post", operation(type, "post", style)}});
     return;
   }
-  if (type.namespaced) paths.set(everywhere, json::Object{{"get", operation(type, "list")}});
-  paths.set(collection, json::Object{{"get", operation(type, "list")}, {"post", operation(type, "post")}});
-  paths.set(collection + "/{name}",
-            json::Object{
-                {"get", operation(type, "get")}, {"patch", operation(type, "patch")}, {"put", operation(type, "put")}});
+  if (type.namespaced) paths.set(everywhere, json::Object{{"get", operation(type, "list", style)}});
+  paths.set(collection,
+            json::Object{{"get", operation(type, "list", style)}, {"post", operation(type, "post", style)}});
+  paths.set(collection + "/{name}", json::Object{{"get", operation(type, "get", style)},
+                                                 {"patch", operation(type, "patch", style)},
+                                                 {"put", operation(type, "put", style)}});
+}
+
+void add_type(const ResourceType& type, const CrdLookup& crd, const Style& style, json::Object& paths,
+              OpenApiSchemas& schemas) {
+  add_paths(type, style, paths);
+  if (type.crd_name.empty()) {
+    schemas.add_builtin(type);
+  } else if (const auto definition = crd(type.crd_name)) {
+    schemas.add_custom(type, *definition);
+  }
+}
+
+std::string second_document(const TypeTable& types, const CrdLookup& crd) {
+  const Style style{OpenApiVersion::V2};
+  json::Object paths;
+  OpenApiSchemas schemas(style.version);
+  for (const auto& type : types.all()) add_type(*type, crd, style, paths, schemas);
+  return json::Value(json::Object{{"definitions", schemas.take()},
+                                  {"info", json::Object{{"title", "Kubernetes"}, {"version", "v1"}}},
+                                  {"paths", std::move(paths)},
+                                  {"swagger", "2.0"}})
+      .to_text();
 }
 
 }  // namespace
 
 std::optional<std::string> openapi_document(const TypeTable& types, std::string_view path, const CrdLookup& crd) {
   if (path == kRoot) return index_of(types).to_text();
+  if (path == kSecond) return second_document(types, crd);
   const auto wanted = base::strip_prefix(path, std::string(kRoot) + "/");
   if (!wanted) return std::nullopt;
+  const Style style{OpenApiVersion::V3};
   json::Object paths;
-  OpenApiSchemas schemas;
+  OpenApiSchemas schemas(style.version);
   for (const auto& type : types.all()) {
-    if (path_of(*type) != *wanted) continue;
-    add_paths(*type, paths);
-    if (type->crd_name.empty()) {
-      schemas.add_builtin(*type);
-    } else if (const auto definition = crd(type->crd_name)) {
-      schemas.add_custom(*type, *definition);
-    }
+    if (path_of(*type) == *wanted) add_type(*type, crd, style, paths, schemas);
   }
   if (paths.empty()) return std::nullopt;
   return json::Value(json::Object{{"components", json::Object{{"schemas", schemas.take()}}},

@@ -48,11 +48,23 @@ Result<kube::PatchType> patch_type_of(std::string_view type) {
                      "application/strategic-merge-patch+json, application/apply-patch+yaml");
 }
 
+// A field that stands twice is named as Kubernetes' YAML reader does: clients look for it.
+Error yaml_error(const std::string& problem) {
+  constexpr std::string_view kDuplicate = ": duplicate key ";
+  const std::size_t at = problem.find(kDuplicate);
+  if (!problem.starts_with("line ") || at == std::string::npos) {
+    return bad_request("the body of the request is not YAML: " + problem);
+  }
+  const std::string key = problem.substr(at + kDuplicate.size(), problem.find(", first") - at - kDuplicate.size());
+  return bad_request("error converting YAML to JSON: yaml: unmarshal errors:\n  " +
+                     problem.substr(0, problem.find(',')) + ": key " + key + " already set in map");
+}
+
 Result<std::string> json_body(const net::ServerRequest& http) {
   const std::string_view type = media_type(http);
   if (type == "application/yaml" || type == "application/apply-patch+yaml") {
     auto value = yaml::read(http.body);
-    if (!value.ok()) return bad_request("the body of the request is not YAML: " + value.error().message);
+    if (!value.ok()) return yaml_error(value.error().message);
     return value->to_text();
   }
   if (type == proto::kMediaType) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kNames[] = {"object",          "oldObject", "request",  "authorizer",
                                        "namespaceObject", "params",    "variables"};
+constexpr std::string_view kMessageNames[] = {"Object", "JSONPatch"};  // types; their values are never asked for
 constexpr std::size_t kWebhookNames = 4;
 constexpr std::size_t kParams = 5;
 constexpr std::size_t kVariables = 6;
@@ -48,6 +49,9 @@ Result<cel::Expression> compile_admission(std::string_view text, AdmissionNames 
   std::vector<cel::Variable> known;
   for (const std::string_view name : kNames) known.push_back({name, name == "variables" ? &shape : nullptr});
   if (names == AdmissionNames::Webhook) known.resize(kWebhookNames);
+  if (names == AdmissionNames::Mutation) {
+    for (const std::string_view name : kMessageNames) known.push_back({name, nullptr});
+  }
   return cel::Expression::compile(text, known);
 }
 
@@ -64,6 +68,8 @@ AdmissionValues::AdmissionValues(ApiServer& server, const AdmissionRequest& requ
              cel::Value::of(request_),
              authorizer_value(server, request),
              value_or_null(namespace_ ? &*namespace_ : nullptr),
+             cel::Value(),
+             cel::Value(),
              cel::Value(),
              cel::Value()};
 }

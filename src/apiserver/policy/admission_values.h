@@ -14,8 +14,8 @@
 
 namespace basalt::apiserver {
 
-// What the expressions of admission can name. Webhooks see the first four.
-enum class AdmissionNames : std::uint8_t { Webhook, Policy };
+// What the expressions of admission can name. Webhooks see the first four; mutations can make `Object{...}`, too.
+enum class AdmissionNames : std::uint8_t { Webhook, Policy, Mutation };
 
 // Compiles an expression of admission. `variables` are the names behind "variables." that stand before it.
 [[nodiscard]] Result<cel::Expression> compile_admission(std::string_view text, AdmissionNames names,

@@ -4,43 +4,20 @@
 #include <map>
 #include <utility>
 
+#include "apiserver/policy/policy_evaluation.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/webhook/webhook_admission.h"
+#include "base/sort.h"
 #include "base/strings.h"
 
 namespace basalt::apiserver {
 namespace {
 
 constexpr std::string_view kGroup = "admissionregistration.k8s.io";
-constexpr std::uint64_t kBindingCostMax = 10'000'000;
 constexpr std::int64_t kParamsMax = 500;
 constexpr std::size_t kMessageBytesMax = 5120;
-
-// The values behind "variables.", computed in their order; an error shows where the variable is used.
-class Variables final : public cel::Extension {
- public:
-  [[nodiscard]] std::string_view type_name() const override { return "kubernetes.variables"; }
-  [[nodiscard]] Result<cel::Value> member(std::string_view name) const override {
-    for (const auto& [known, value] : values_) {
-      if (known == name) return value;
-    }
-    return Error::invalid_input("no such key: " + std::string(name));
-  }
-  void add(std::string name, Result<cel::Value> value) { values_.emplace_back(std::move(name), std::move(value)); }
-  // One of them may be the whole, which would keep itself alive.
-  void clear() { values_.clear(); }
-
- private:
-  std::vector<std::pair<std::string, Result<cel::Value>>> values_;
-};
-
-// Evaluates one expression on account of a binding.
-Result<cel::Value> evaluate(const cel::Expression& expression, const AdmissionValues& values, std::uint64_t& left) {
-  cel::Cost cost(std::min(left, cel::Cost::kExpressionMax));
-  auto result = expression.evaluate(values.values(), cost);
-  left -= cost.spent();
-  return result;
-}
+constexpr std::size_t kAnnotationBytesMax = 10'240;
+constexpr std::string_view kAuditKey = "validation.policy.admission.k8s.io/validation_failure";
 
 std::string message_of(const Policy::Validation& validation, const AdmissionValues& values, std::uint64_t& left) {
   if (validation.message_expression) {
@@ -80,9 +57,10 @@ std::vector<json::Value> PolicyAdmission::stored(std::string_view plural) const 
   return objects;
 }
 
-void PolicyAdmission::refresh() {
+std::vector<PolicyAdmission::Bound> PolicyAdmission::bound_of(std::string_view policies_plural,
+                                                              std::string_view bindings_plural) const {
   std::map<std::string, std::shared_ptr<const Policy>, std::less<>> policies;
-  for (const json::Value& object : stored("validatingadmissionpolicies")) {
+  for (const json::Value& object : stored(policies_plural)) {
     auto policy = policy_of(object);
     if (!policy.ok() || policies.size() >= kPoliciesMax) {
       log_.warn("an admission policy is not in force",
@@ -93,17 +71,25 @@ void PolicyAdmission::refresh() {
     std::string name = policy->name;
     policies.emplace(std::move(name), std::make_shared<const Policy>(std::move(*policy)));
   }
-  auto table = std::make_shared<Table>();
-  for (const json::Value& object : stored("validatingadmissionpolicybindings")) {
+  std::vector<Bound> list;
+  for (const json::Value& object : stored(bindings_plural)) {
     auto binding = binding_of(object);
     if (!binding.ok()) {
       log_.warn("a binding of an admission policy is not in force", {{"problem", binding.error().message}});
       continue;
     }
     const auto policy = policies.find(binding->policy);
-    if (policy != policies.end()) table->push_back({policy->second, std::move(*binding)});
+    if (policy != policies.end()) list.push_back({policy->second, std::move(*binding)});
   }
-  const bool has_any = !table->empty();
+  return list;
+}
+
+void PolicyAdmission::refresh() {
+  auto table = std::make_shared<Table>();
+  table->validating = bound_of("validatingadmissionpolicies", "validatingadmissionpolicybindings");
+  table->mutating = bound_of("mutatingadmissionpolicies", "mutatingadmissionpolicybindings");
+  base::stable_sort(table->mutating, [](const Bound& a, const Bound& b) { return a.policy->name < b.policy->name; });
+  const bool has_any = !table->validating.empty() || !table->mutating.empty();
   rt::MutexLock lock(mutex_);
   table_ = std::move(table);
   has_any_.store(has_any, std::memory_order_release);
@@ -112,12 +98,19 @@ void PolicyAdmission::refresh() {
 bool PolicyAdmission::handles(const AdmissionRequest& request) const {
   if (!has_any_.load(std::memory_order_acquire) || request.type.group == kGroup) return false;
   const auto table = this->table();
-  return std::ranges::any_of(*table, [&](const Bound& bound) {
+  const auto concerns = [&](const Bound& bound) {
     return bound.policy->scope.concerns(request) && bound.binding.scope.concerns(request);
-  });
+  };
+  return std::ranges::any_of(table->validating, concerns) || std::ranges::any_of(table->mutating, concerns);
 }
 
-Done PolicyAdmission::mutate(AdmissionRequest&, json::Value&) { return Ok{}; }
+bool PolicyAdmission::matches(const Bound& bound, const AdmissionRequest& request, const json::Value* object) const {
+  const auto selects = [&](const PolicyScope& scope) {
+    return scope.concerns(request) && scope.included.selects(object, request.old_object) &&
+           selects_namespace(scope.included.namespaces, server_, request, object);
+  };
+  return selects(bound.policy->scope) && selects(bound.binding.scope);
+}
 
 Result<std::vector<json::Value>> PolicyAdmission::params_of(const Bound& bound, const AdmissionRequest& request) {
   const auto missing = [&]() -> Result<std::vector<json::Value>> {
@@ -158,75 +151,95 @@ Result<std::vector<json::Value>> PolicyAdmission::params_of(const Bound& bound, 
   return params;
 }
 
-void PolicyAdmission::judge_with(const Bound& bound, AdmissionValues& values, std::vector<Verdict>& verdicts) {
+void PolicyAdmission::judge_with(const Bound& bound, AdmissionValues& values, Judgement& judgement) {
   const Policy& policy = *bound.policy;
   std::uint64_t left = kBindingCostMax;
   cel::Cost conditions_cost;
   const auto holds = policy.conditions.hold(values, conditions_cost);
   if (!holds.ok()) {
-    verdicts.push_back({holds.error().message, "", true});
+    judgement.verdicts.push_back({holds.error().message, "", true, 0});
     return;
   }
   if (!*holds) return;
-  auto variables = std::make_shared<Variables>();
-  values.set_variables(cel::Value(cel::Value::Data(cel::Value::ExtensionRef(variables))));
-  for (const Policy::Variable& variable : policy.variables) {
-    auto value = evaluate(variable.expression, values, left);
-    if (!value.ok()) {
-      value = Error::invalid_input("composited variable " + base::quote(variable.name) +
-                                   " fails to evaluate: " + value.error().message);
-    }
-    variables->add(variable.name, std::move(value));
-  }
-  for (const Policy::Validation& validation : policy.validations) {
+  const auto variables = PolicyVariables::set_in(values, policy, left);
+  for (std::size_t i = 0; i < policy.validations.size(); ++i) {
+    const Policy::Validation& validation = policy.validations[i];
     const auto result = evaluate(validation.expression, values, left);
     const bool* is_valid = result.ok() ? result->get<bool>() : nullptr;
     if (is_valid != nullptr && *is_valid) continue;
     if (is_valid != nullptr) {
-      verdicts.push_back({message_of(validation, values, left), validation.reason, false});
+      judgement.verdicts.push_back({message_of(validation, values, left), validation.reason, false, i});
       continue;
     }
-    verdicts.push_back(
+    judgement.verdicts.push_back(
         {"expression '" + std::string(base::trim(validation.expression.text())) +
              "' resulted in error: " + (result.ok() ? "it does not evaluate to a bool" : result.error().message),
-         "", true});
+         "", true, i});
+  }
+  for (const Policy::AuditAnnotation& annotation : policy.audit_annotations) {
+    const auto result = evaluate(annotation.expression, values, left);
+    if (result.ok() && result->is_null()) continue;
+    const auto* text = result.ok() ? result->get<cel::Text>() : nullptr;
+    if (text == nullptr) {
+      judgement.verdicts.push_back({"auditAnnotation " + base::quote(annotation.key) + " resulted in error: " +
+                                        (result.ok() ? "it is neither a string nor null" : result.error().message),
+                                    "", true, 0});
+      continue;
+    }
+    const std::string_view value = base::trim(text->view).substr(0, kAnnotationBytesMax);
+    if (value.empty()) continue;
+    // Several parameters may say something each.
+    std::string& known = judgement.annotations[policy.name + "/" + annotation.key];
+    known.append(known.empty() ? "" : ", ").append(value);
   }
   variables->clear();
 }
 
-std::vector<PolicyAdmission::Verdict> PolicyAdmission::judge(const Bound& bound, const AdmissionRequest& request,
-                                                             const json::Value* object) {
-  std::vector<Verdict> verdicts;
+PolicyAdmission::Judgement PolicyAdmission::judge(const Bound& bound, const AdmissionRequest& request,
+                                                  const json::Value* object) {
+  Judgement judgement;
   AdmissionValues values(server_, request, object);
   if (bound.policy->param_kind.empty() || !bound.binding.has_param) {
-    judge_with(bound, values, verdicts);
-    return verdicts;
+    judge_with(bound, values, judgement);
+    return judgement;
   }
   const auto params = params_of(bound, request);
   if (!params.ok()) {
-    verdicts.push_back({"failed to configure binding: " + params.error().message, "", true});
-    return verdicts;
+    judgement.verdicts.push_back({"failed to configure binding: " + params.error().message, "", true, 0});
+    return judgement;
   }
   for (const json::Value& param : *params) {
     values.set_params(&param);
-    judge_with(bound, values, verdicts);
+    judge_with(bound, values, judgement);
   }
-  return verdicts;
+  return judgement;
+}
+
+json::Value PolicyAdmission::audit_entry(const Bound& bound, const Verdict& verdict) {
+  json::Array actions;
+  if (bound.binding.denies) actions.emplace_back("Deny");
+  if (bound.binding.warns) actions.emplace_back("Warn");
+  actions.emplace_back("Audit");
+  return json::Object{{"message", verdict.message},
+                      {"policy", bound.policy->name},
+                      {"binding", bound.binding.name},
+                      {"expressionIndex", static_cast<std::int64_t>(verdict.expression)},
+                      {"validationActions", std::move(actions)}};
 }
 
 Done PolicyAdmission::validate(AdmissionRequest& request, const json::Value* object) {
   const auto table = this->table();
   std::optional<Error> denial;
-  for (const Bound& bound : *table) {
-    const auto matches = [&](const PolicyScope& scope) {
-      return scope.concerns(request) && scope.included.selects(object, request.old_object) &&
-             selects_namespace(scope.included.namespaces, server_, request, object);
-    };
-    if (!matches(bound.policy->scope) || !matches(bound.binding.scope)) continue;
-    for (const Verdict& verdict : judge(bound, request, object)) {
+  json::Array audited;
+  for (const Bound& bound : table->validating) {
+    if (!matches(bound, request, object)) continue;
+    const Judgement judgement = judge(bound, request, object);
+    if (request.audit != nullptr) request.audit->insert(judgement.annotations.begin(), judgement.annotations.end());
+    for (const Verdict& verdict : judgement.verdicts) {
       if (verdict.is_failure && bound.policy->ignores_failure) continue;
       const std::string who =
           "ValidatingAdmissionPolicy '" + bound.policy->name + "' with binding '" + bound.binding.name + "'";
+      if (bound.binding.audits) audited.push_back(audit_entry(bound, verdict));
       if (bound.binding.warns) request.warnings.push_back("Validation failed for " + who + ": " + verdict.message);
       if (!bound.binding.denies || denial) continue;
       const std::string message = who + " denied request: " + verdict.message;
@@ -235,6 +248,9 @@ Done PolicyAdmission::validate(AdmissionRequest& request, const json::Value* obj
       denial->code = http_code_of(denial->reason);
       denial->causes.push_back({"", message, ""});
     }
+  }
+  if (request.audit != nullptr && !audited.empty()) {
+    request.audit->insert_or_assign(std::string(kAuditKey), json::Value(std::move(audited)).to_text());
   }
   if (denial) return std::move(*denial);
   return Ok{};

@@ -13,9 +13,9 @@
 
 namespace basalt::apiserver {
 
-// Evaluates ValidatingAdmissionPolicies through their bindings, on the writer's thread; waits for nothing. Thread-safe.
-// Each binding of a policy may cost 10,000,000 units together and 1,000,000 an expression; beyond that the policy has
-// failed, and its failurePolicy decides.
+// Evaluates admission policies, mutating and validating ones, through their bindings, on the writer's thread; waits for
+// nothing. Thread-safe. Each binding of a policy may cost 10,000,000 units together and 1,000,000 an expression; beyond
+// that the policy has failed, and its failurePolicy decides.
 class PolicyAdmission final : public AdmissionHook {
  public:
   PolicyAdmission(Logger log, ApiServer& server);
@@ -32,19 +32,34 @@ class PolicyAdmission final : public AdmissionHook {
     std::shared_ptr<const Policy> policy;
     PolicyBinding binding;
   };
-  using Table = std::vector<Bound>;
+  struct Table {
+    std::vector<Bound> validating;
+    std::vector<Bound> mutating;  // by the names of the policies
+  };
   struct Verdict {
     std::string message;
     std::string reason;
-    bool is_failure = false;  // it could not be evaluated
+    bool is_failure = false;     // it could not be evaluated
+    std::size_t expression = 0;  // which of the validations
+  };
+  // What one binding has to say about a request.
+  struct Judgement {
+    std::vector<Verdict> verdicts;
+    AuditAnnotations annotations;
   };
 
   [[nodiscard]] std::shared_ptr<const Table> table() const;
   [[nodiscard]] std::vector<json::Value> stored(std::string_view plural) const;
+  [[nodiscard]] std::vector<Bound> bound_of(std::string_view policies_plural, std::string_view bindings_plural) const;
+  [[nodiscard]] bool matches(const Bound& bound, const AdmissionRequest& request, const json::Value* object) const;
+  // policy_mutation.cc: what one policy through one binding makes of the object; nothing if it does not concern it.
+  Done mutate_by(const Bound& bound, AdmissionRequest& request, json::Value& object, bool& changed);
+  [[nodiscard]] Result<json::Value> mutated(const Bound& bound, const AdmissionRequest& request,
+                                            const json::Value& object, const json::Value* param);
   // All that is wrong with the request by one policy through one binding.
-  [[nodiscard]] std::vector<Verdict> judge(const Bound& bound, const AdmissionRequest& request,
-                                           const json::Value* object);
-  void judge_with(const Bound& bound, AdmissionValues& values, std::vector<Verdict>& verdicts);
+  [[nodiscard]] Judgement judge(const Bound& bound, const AdmissionRequest& request, const json::Value* object);
+  void judge_with(const Bound& bound, AdmissionValues& values, Judgement& judgement);
+  [[nodiscard]] static json::Value audit_entry(const Bound& bound, const Verdict& verdict);
   [[nodiscard]] Result<std::vector<json::Value>> params_of(const Bound& bound, const AdmissionRequest& request);
 
   const Logger log_;

@@ -104,6 +104,19 @@ Result<Policy> policy_of(const json::Value& object) {
     BASALT_TRY(Policy::Validation made, validation_of(validation, names));
     policy.validations.push_back(std::move(made));
   }
+  for (const json::Value& annotation : list_of(*spec, "auditAnnotations")) {
+    BASALT_TRY(cel::Expression expression,
+               compile_admission(annotation.string_at({"valueExpression"}), AdmissionNames::Policy, names));
+    policy.audit_annotations.push_back({std::string(annotation.string_at({"key"})), std::move(expression)});
+  }
+  for (const json::Value& mutation : list_of(*spec, "mutations")) {
+    const bool is_configuration = mutation.string_at({"patchType"}) == "ApplyConfiguration";
+    const std::string_view text =
+        mutation.string_at({is_configuration ? "applyConfiguration" : "jsonPatch", "expression"});
+    BASALT_TRY(cel::Expression expression, compile_admission(text, AdmissionNames::Mutation, names));
+    policy.mutations.push_back({is_configuration, std::move(expression)});
+  }
+  policy.is_reinvoked = spec->string_at({"reinvocationPolicy"}) == "IfNeeded";
   return policy;
 }
 
@@ -127,6 +140,7 @@ Result<PolicyBinding> binding_of(const json::Value& object) {
   for (const std::string& action : texts_of(*spec, "validationActions")) {
     binding.denies = binding.denies || action == "Deny";
     binding.warns = binding.warns || action == "Warn";
+    binding.audits = binding.audits || action == "Audit";
   }
   return binding;
 }

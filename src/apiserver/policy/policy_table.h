@@ -23,7 +23,7 @@ struct PolicyScope {
   [[nodiscard]] bool concerns(const AdmissionRequest& request) const;
 };
 
-// A ValidatingAdmissionPolicy, compiled.
+// A ValidatingAdmissionPolicy or a MutatingAdmissionPolicy, compiled.
 struct Policy {
   struct Variable {
     std::string name;
@@ -35,17 +35,28 @@ struct Policy {
     std::optional<cel::Expression> message_expression;
     std::string reason;
   };
+  struct Mutation {
+    bool is_configuration = true;  // to be applied; else a JSON patch
+    cel::Expression expression;
+  };
+  struct AuditAnnotation {
+    std::string key;
+    cel::Expression expression;
+  };
   std::string name;
   bool ignores_failure = false;
   PolicyScope scope;
   MatchConditions conditions;
   std::vector<Variable> variables;
   std::vector<Validation> validations;
+  std::vector<AuditAnnotation> audit_annotations;
+  std::vector<Mutation> mutations;
+  bool is_reinvoked = false;      // asked again if somebody behind it changed the object
   std::string param_api_version;  // "" if it takes no parameters
   std::string param_kind;
 };
 
-// A ValidatingAdmissionPolicyBinding.
+// A binding of either.
 struct PolicyBinding {
   std::string name;
   std::string policy;
@@ -57,6 +68,7 @@ struct PolicyBinding {
   bool missing_param_is_fine = false;
   bool denies = false;
   bool warns = false;
+  bool audits = false;
 };
 
 // Limits, as Kubernetes has none: behind them a policy is not loaded, which is logged.
@@ -66,10 +78,12 @@ inline constexpr std::size_t kPolicyExpressionsMax = 500;  // validations, and v
 [[nodiscard]] Result<Policy> policy_of(const json::Value& object);
 [[nodiscard]] Result<PolicyBinding> binding_of(const json::Value& object);
 
-// What is served: defaults and complaints of the two kinds.
+// What is served: defaults and complaints of the kinds.
 void default_policy(json::Value& policy);
 void default_policy_binding(json::Value& binding);
 void validate_policy(const json::Value& policy, Causes& causes);
 void validate_policy_binding(const json::Value& binding, Causes& causes);
+void validate_mutating_policy(const json::Value& policy, Causes& causes);
+void validate_mutating_policy_binding(const json::Value& binding, Causes& causes);
 
 }  // namespace basalt::apiserver

@@ -128,9 +128,9 @@ class Fitter {
         continue;
       }
       if (member.is_null()) continue;
-      const std::size_t length = push(key);
+      path_.push_back({key, 0});
       BASALT_TRY_DONE(field(*known->fact, member));
-      path_.resize(length);
+      path_.pop_back();
     }
     if (has_unknown) drop_unknown(fields, value.as_object());
     return Ok{};
@@ -143,7 +143,7 @@ class Fitter {
       const auto at = std::lower_bound(fields.begin(), fields.end(), std::string_view(member.key),
                                        [](const NamedField& field, std::string_view key) { return field.name < key; });
       if (at != fields.end() && at->name == member.key) return false;
-      if (unknown_ != nullptr) unknown_->push_back(is_root ? member.key : path_ + "." + member.key);
+      if (unknown_ != nullptr) unknown_->push_back(is_root ? member.key : path() + "." + member.key);
       return true;
     });
   }
@@ -157,9 +157,9 @@ class Fitter {
       if (!value.is_object()) return wrong(value, type_name(fact));
       for (auto& [key, member] : value.as_object()) {
         if (member.is_null()) continue;
-        const std::size_t length = push(key);
+        path_.push_back({key, 0});
         BASALT_TRY_DONE(single(fact, member));
-        path_.resize(length);
+        path_.pop_back();
       }
       return Ok{};
     }
@@ -169,10 +169,9 @@ class Fitter {
   Done elements(const FieldFact& fact, json::Value& list) {
     std::size_t index = 0;
     for (json::Value& element : list.as_array()) {
-      const std::size_t length = path_.size();
-      path_ += "[" + std::to_string(index++) + "]";
+      path_.push_back({{}, index++});
       if (!element.is_null()) BASALT_TRY_DONE(single(fact, element));
-      path_.resize(length);
+      path_.pop_back();
     }
     return Ok{};
   }
@@ -207,19 +206,30 @@ class Fitter {
   [[nodiscard]] Error wrong(const json::Value& value, std::string_view wanted) const {
     std::string found(found_name(value));
     if (value.is_number()) found += " " + value.to_text();
-    return Error::make(Reason::BadRequest, "json: cannot unmarshal " + found + " into Go struct field " + path_ +
+    return Error::make(Reason::BadRequest, "json: cannot unmarshal " + found + " into Go struct field " + path() +
                                                " of type " + std::string(wanted));
   }
 
-  std::size_t push(std::string_view key) {
-    const std::size_t length = path_.size();
-    if (!path_.empty()) path_ += '.';
-    path_ += key;
-    return length;
+  [[nodiscard]] std::string path() const {
+    std::string text;
+    for (const Step& step : path_) {
+      if (step.key.data() == nullptr) {
+        text += "[" + std::to_string(step.index) + "]";
+      } else {
+        if (!text.empty()) text += '.';
+        text += step.key;
+      }
+    }
+    return text;
   }
 
+  // Where it stands: a member, or an element (no key). Put into words only when something is said.
+  struct Step {
+    std::string_view key;
+    std::size_t index = 0;
+  };
   std::vector<std::string>* unknown_;
-  std::string path_;
+  std::vector<Step> path_;
 };
 
 }  // namespace

@@ -39,6 +39,7 @@ struct MessageFact {
   std::uint16_t field_count;
   MessageForm form;
   const char* name;
+  const char* package;  // "io.k8s.api.core.v1", as OpenAPI documents spell it
 };
 
 struct KindFact {

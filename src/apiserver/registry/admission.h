@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct UserInfo {
 
 enum class Operation : std::uint8_t { Create, Update, Delete, Connect };
 
+// What admission has to say about a request in the audit log: "policy.example.com/reason" -> text.
+using AuditAnnotations = std::map<std::string, std::string>;
+
 // What an admission hook is told about a write, as in AdmissionReview.
 struct AdmissionRequest {
   Operation operation = Operation::Create;
@@ -30,6 +34,7 @@ struct AdmissionRequest {
   bool dry_run = false;
   const json::Value* old_object = nullptr;  // Update, Delete
   std::vector<std::string> warnings;        // hooks append; sent to the client
+  AuditAnnotations* audit = nullptr;        // hooks add; null if nobody keeps an audit log
 };
 
 // Our own rules, in process (priority classes, service account defaults, Volcano's admission when it is linked in).

@@ -24,6 +24,8 @@ struct RequestContext {
   // Whether metadata.managedFields is kept from the first write on. Without it an object gets the list when somebody
   // who tracks, or applies, writes it.
   bool tracks_fields = false;
+  // Where admission writes what the audit log is to say; null if there is none. Used by one thread at a time.
+  std::shared_ptr<AuditAnnotations> audit = nullptr;
 };
 
 // A watch without a thread: the HTTP front and the in-process client pull from it when it says that there is something.

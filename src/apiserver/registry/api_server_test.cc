@@ -245,6 +245,45 @@ TEST(ApiServer, StatusAndScaleAreSeparateParts) {
   });
 }
 
+TEST(ApiServer, APatchOfTheStatusAloneIsTheSameAsOneOfMore) {
+  in_simulation([](Cluster& cluster, rt::SimRuntime&) {
+    const kube::Resource pods{"", "v1", "pods"};
+    for (const std::string name : {"p", "q"}) {
+      const auto made = cluster.create(pods, "default",
+                                       R"({"metadata":{"labels":{"a":"b"},"name":")" + name +
+                                           R"("},"spec":{"containers":[{"name":"c","image":"i"}]}})");
+      ASSERT_TRUE(made.ok()) << made.error().to_string();
+    }
+    // The second one names a label as well, which a status write leaves alone.
+    const auto patch = [&](const char* name, const std::string& metadata, const std::string& status) {
+      return cluster.call(kube::Verb::Patch, pods, "default", name,
+                          R"({"metadata":{)" + metadata + R"(},"status":)" + status + "}", [](kube::Request& request) {
+                            request.subresource = "status";
+                            request.patch_type = kube::PatchType::StrategicMerge;
+                            request.field_validation = "Warn";
+                          });
+    };
+    for (const char* status :
+         {R"({"phase":"Running","conditions":[{"type":"Ready","status":"True"},{"type":"A","status":"True"}]})",
+          R"({"nonsense":1,"phase":"Succeeded","conditions":[{"type":"Ready","status":"False","reason":null}]})"}) {
+      auto alone = patch("p", "", status);
+      auto more = patch("q", R"("labels":{"a":"c"})", status);
+      ASSERT_TRUE(alone.ok() && more.ok()) << alone.error().to_string();
+      EXPECT_EQ(alone->find("status")->to_text(), more->find("status")->to_text());
+      EXPECT_EQ(alone->find("spec")->to_text(), more->find("spec")->to_text());
+      EXPECT_EQ(alone->string_at({"metadata", "labels", "a"}), "b");
+      EXPECT_EQ(more->string_at({"metadata", "labels", "a"}), "b");
+    }
+    EXPECT_EQ(patch("p", "", R"({"phase":7})").error().reason,
+              patch("q", R"("labels":{})", R"({"phase":7})").error().reason);
+    const auto stale = patch("p", R"("uid":"other")", R"({"phase":"Failed"})");
+    ASSERT_FALSE(stale.ok());
+    EXPECT_TRUE(stale.error().is(Reason::Conflict));
+    EXPECT_FALSE(patch("p", R"("name":"q")", R"({"phase":"Failed"})").ok());
+    EXPECT_TRUE(patch("p", R"("resourceVersion":"1")", R"({"phase":"Failed"})").error().is(Reason::Conflict));
+  });
+}
+
 TEST(ApiServer, ListsInPagesOfOneSnapshot) {
   in_simulation([](Cluster& cluster, rt::SimRuntime&) {
     for (int i = 0; i < 25; ++i) {

@@ -29,12 +29,12 @@ Result<ContinueToken> ContinueToken::decode(std::string_view text) {
   token.after = std::string(value->string_at({"after"}));
   const auto number = [&](std::string_view key) {
     const json::Value* found = value->find(key);
-    return found != nullptr && found->is_int() ? found->as_int() : -1;
+    return found != nullptr && found->is_int() ? found->as_int() : -2;
   };
   token.revision = number("rv");
   token.seen = number("seen");
   token.total = number("total");
-  if (token.after.empty() || token.revision <= 0 || token.seen < 0 || token.total < 0) return bad;
+  if (token.after.empty() || (token.revision <= 0 && token.revision != kNewest) || token.seen < 0 || token.total < 0) return bad;
   return token;
 }
 

@@ -11,6 +11,8 @@ namespace basalt::apiserver {
 
 // Where a paged list goes on. Opaque to clients: base64url of a small JSON object.
 struct ContinueToken {
+  static constexpr Revision kNewest = -1;  // goes on with what there is now, whatever the list began with
+
   Revision revision = 0;
   std::string after;       // key of the last object sent
   std::int64_t seen = 0;   // objects sent so far

@@ -16,6 +16,19 @@ void keep_member(json::Value& object, const json::Value& old, std::string_view k
   }
 }
 
+// What others say about an object, besides whoever looks after it.
+constexpr std::string_view kTags[] = {"annotations", "labels"};
+
+json::Value taken_tags(json::Value& object) {
+  json::Object tags;
+  json::Value* metadata = object.find("metadata");
+  for (const std::string_view key : kTags) {
+    json::Value* value = metadata != nullptr ? metadata->find(key) : nullptr;
+    if (value != nullptr) tags.set(key, std::move(*value));
+  }
+  return tags;
+}
+
 }  // namespace
 
 void GenericStrategy::prune(json::Value&, std::vector<std::string>*) const {}
@@ -32,10 +45,24 @@ void GenericStrategy::prepare_for_update(json::Value& object, const json::Value&
     keep_member(object, old, "status");
     return;
   }
-  // A status write changes the status and nothing else; the version it names is checked elsewhere.
-  json::Value status_only = old;
-  keep_member(status_only, object, "status");
-  object = std::move(status_only);
+  // A status write changes the status and, of built-in kinds, labels and annotations; the version it names is checked
+  // elsewhere.
+  const bool carries_tags = schema() == nullptr;
+  const json::Value tags = carries_tags ? taken_tags(object) : json::Value();
+  std::vector<json::Member> members;
+  members.reserve(old.as_object().size() + 1);
+  for (const json::Member& member : old.as_object()) {
+    if (member.key != "status") members.push_back(member);
+  }
+  json::Value* status = object.find("status");
+  json::Value kept = status != nullptr ? std::move(*status) : json::Value();
+  const bool has_status = status != nullptr;
+  object = json::Object::of_sorted(std::move(members));
+  if (has_status) object.as_object().set("status", std::move(kept));
+  json::Value* metadata = object.find("metadata");
+  for (const std::string_view key : kTags) {
+    if (carries_tags && metadata != nullptr && metadata->is_object()) keep_member(*metadata, tags, key);
+  }
 }
 
 void GenericStrategy::validate_create(const json::Value&, Causes&) const {}

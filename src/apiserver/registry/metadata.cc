@@ -168,10 +168,17 @@ void validate_metadata(const ResourceType& type, const json::Value& object, Caus
 void validate_metadata_update(const ResourceType& type, const json::Value& object, const json::Value& old,
                               Causes& causes) {
   (void)type;
-  api::check_labels(text_map(object, "labels"), "metadata.labels", causes);
-  api::check_annotations(text_map(object, "annotations"), "metadata.annotations", causes);
-  validate_owners(object, causes);
-  validate_finalizers(object, causes);
+  // What is as it was stored was valid.
+  const auto has_changed = [&](std::string_view key) {
+    const json::Value* now = object.find_path({"metadata", key});
+    const json::Value* before = old.find_path({"metadata", key});
+    return now != nullptr && (before == nullptr || *now != *before);
+  };
+  if (has_changed("labels")) api::check_labels(text_map(object, "labels"), "metadata.labels", causes);
+  if (has_changed("annotations"))
+    api::check_annotations(text_map(object, "annotations"), "metadata.annotations", causes);
+  if (has_changed("ownerReferences")) validate_owners(object, causes);
+  if (has_changed("finalizers")) validate_finalizers(object, causes);
   if (!is_being_deleted(old)) return;
   const json::Value* finalizers = object.find_path({"metadata", "finalizers"});
   if (finalizers == nullptr || !finalizers->is_array()) return;

@@ -84,6 +84,14 @@ class Strategy {
   [[nodiscard]] virtual bool holds_deletion(const json::Value& object) const = 0;
 };
 
+// Between a served form and the stored one, where they differ in more than apiVersion. Pure; called from many threads.
+struct Conversion {
+  void (*to_storage)(json::Value& object);
+  void (*from_storage)(json::Value& object);
+  // A field of selectors, as the stored form names it.
+  std::string (*storage_field)(std::string_view field);
+};
+
 // One served resource in one version. Immutable; a change of a CRD makes a new one.
 struct ResourceType {
   std::string group;
@@ -108,11 +116,14 @@ struct ResourceType {
   bool is_virtual = false;              // only created, never stored: an answer to a question
   bool graceful_deletion = false;       // a DELETE waits for the grace period (pods)
   std::string storage_version;          // the version that objects of this group and plural are stored as
+  // The group whose objects these are, too (events of events.k8s.io are those of the core group); nothing: its own.
+  std::optional<std::string> storage_group;
+  const Conversion* conversion = nullptr;  // null: the stored form differs in apiVersion at most
   std::shared_ptr<const Strategy> strategy;
   std::string crd_name;  // "" for built-in kinds
 
   // Versions of a group and plural share their objects.
-  [[nodiscard]] std::string storage_id() const { return group + "/" + plural; }
+  [[nodiscard]] std::string storage_id() const { return storage_group.value_or(group) + "/" + plural; }
   [[nodiscard]] std::string api_version() const { return group.empty() ? version : group + "/" + version; }
 };
 

@@ -25,6 +25,11 @@ Result<Selection> Selection::parse(const ResourceType& type, std::string_view la
                            base::quote(fields) + ": field label not supported: " + term.field);
       }
     }
+    if (type.conversion != nullptr) {
+      auto terms = selection.fields_.terms();
+      for (auto& term : terms) term.field = type.conversion->storage_field(term.field);
+      selection.fields_ = api::FieldSelector::of(std::move(terms));
+    }
   }
   selection.matches_all_ = selection.labels_.is_everything() && selection.fields_.is_everything();
   return selection;
@@ -52,7 +57,8 @@ void index_object(const ResourceType& type, const json::Value& object, Attribute
 }
 
 std::string storage_api_version(const ResourceType& type) {
-  return type.group.empty() ? type.storage_version : type.group + "/" + type.storage_version;
+  const std::string& group = type.storage_group ? *type.storage_group : type.group;
+  return group.empty() ? type.storage_version : group + "/" + type.storage_version;
 }
 
 }  // namespace basalt::apiserver

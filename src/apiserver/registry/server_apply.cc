@@ -59,6 +59,15 @@ Error conflict_error(const ResourceType& type, const std::string& name,
   return error;
 }
 
+// Kubernetes answers 500 here.
+Error undeclared_fields(const ResourceType& type, const kube::Request& request, std::vector<std::string> paths) {
+  for (std::string& path : paths) path = "." + path + ": field not declared in schema";
+  const std::string about = request.ns + "/" + request.name + "; " + type.api_version() + ", Kind=" + type.kind;
+  return Error::make(Reason::Unknown,
+                     "failed to create typed patch object (" + about +
+                         "): " + (paths.size() == 1 ? paths.front() : "errors:\n  " + base::join(paths, "\n  ")));
+}
+
 // The part of the configuration that this write may be about.
 void keep_part(const ResourceType& type, std::string_view subresource, json::Value& configuration) {
   json::Object& members = configuration.as_object();
@@ -134,8 +143,10 @@ Result<kube::Response> ApiServerImpl::apply(const TypeRef& type, const kube::Req
     return bad_request("the name of the object (" + std::string(name) + ") does not match the name on the URL (" +
                        request.name + ")");
   metadata.set("name", request.name);
-  std::vector<std::string> warnings;
-  BASALT_TRY_DONE(prune_unknown(*type, request, configuration, warnings));
+  std::vector<std::string> unknown;
+  BASALT_TRY_DONE(prune_unknown(*type, configuration, &unknown));
+  // Nobody can own a field that there is not: refused whatever the field validation.
+  if (!unknown.empty()) return undeclared_fields(*type, request, unknown);
   keep_part(*type, request.subresource, configuration);
   const FieldManager manager = manager_of(*type, request, context);
 
@@ -158,9 +169,6 @@ Result<kube::Response> ApiServerImpl::apply(const TypeRef& type, const kube::Req
       creation.body = configuration.to_text();
       response = create(type, creation, context);
       if (!response.ok() && response.error().is(Reason::AlreadyExists) && attempt < kCreateTriesMax) continue;
-    }
-    if (response.ok()) {
-      for (std::string& warning : warnings) response->warnings.push_back(std::move(warning));
     }
     return response;
   }

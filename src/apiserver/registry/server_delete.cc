@@ -78,6 +78,7 @@ Result<kube::Response> ApiServerImpl::remove(const TypeRef& type, const kube::Re
     const EntryRef stored = store_->get(resource, request.ns, request.name);
     if (!stored) return not_found(*type, request.name);
     BASALT_TRY(json::Value old, json::Value::parse(*stored->object()));
+    from_storage(*type, old);
     BASALT_TRY_DONE(check_preconditions(*type, request, old));
     Draft draft{type, request, context, old, &old, WritePart::Main, {}};
     BASALT_TRY_DONE(run_validating_hooks(draft, Operation::Delete, nullptr));
@@ -107,6 +108,7 @@ Result<kube::Response> ApiServerImpl::remove(const TypeRef& type, const kube::Re
       if (stays) return answer_with_object(draft.object.to_text());
     } else if (stays) {
       if (draft.object == old) return respond(200, *type, *stored, std::move(draft.warnings));
+      to_storage(*type, draft.object);
       written = commit(WriteKind::Update, *type, draft.object, request.ns, request.name, stored->mod_revision());
       if (written.ok()) return respond(200, *type, **written, std::move(draft.warnings));
     } else {

@@ -163,20 +163,28 @@ class ApiServerImpl final : public ApiServer, public LaterCalls {
 };
 
 // The object after a patch of one of the three kinds; without a schema there is no strategic merge patch.
-[[nodiscard]] Result<json::Value> patched(const json::Value& object, const json::Value& patch,
-                                          kube::PatchType patch_type, const json::StrategicSchema* schema);
+[[nodiscard]] Result<json::Value> patched(json::Value object, const json::Value& patch, kube::PatchType patch_type,
+                                          const json::StrategicSchema* schema);
 
 // Whether the client sent a list of managers that holds nothing but an empty entry.
 [[nodiscard]] bool asks_to_forget_managers(const json::Value& object);
 
-// Drops what the kind does not know, as field validation says: silently, with warnings, or as an error.
+// Drops what the kind does not know; with `unknown` given, the path of each such field is added there.
+[[nodiscard]] Done prune_unknown(const ResourceType& type, json::Value& object, std::vector<std::string>* unknown);
+
+// The same as field validation says: silently, with warnings, or as an error; `duplicates` are complaints of that sort
+// from the text.
 [[nodiscard]] Done prune_unknown(const ResourceType& type, const kube::Request& request, json::Value& object,
-                                 std::vector<std::string>& warnings);
+                                 std::vector<std::string> duplicates, std::vector<std::string>& warnings);
 
 // The text of an object without its apiVersion and kind, as items of a list of a built-in kind are sent.
 [[nodiscard]] std::string without_type(std::string_view text, const ResourceType& type);
 
-// The stored text as an object of this version (versions without conversion differ in apiVersion only).
+// Makes a stored object one of this version.
+void from_storage(const ResourceType& type, json::Value& object);
+// And back, before it is written.
+void to_storage(const ResourceType& type, json::Value& object);
+// The same for the stored text: without a conversion only apiVersion differs.
 [[nodiscard]] Bytes present(const ResourceType& type, const Entry& entry);
 
 }  // namespace basalt::apiserver

@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "apiserver/crd/schema.h"
 #include "apiserver/registry/continue_token.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/selection.h"
 #include "apiserver/registry/server_impl.h"
 #include "apiserver/registry/watch_session.h"
+#include "base/check.h"
 #include "base/strings.h"
 
 namespace basalt::apiserver {
@@ -69,7 +71,32 @@ std::string without_type(std::string_view text, const ResourceType& type) {
   return rest.append(text.substr(prefix.size()));
 }
 
+void from_storage(const ResourceType& type, json::Value& object) {
+  object.as_object().set("apiVersion", type.api_version());
+  if (type.conversion != nullptr) type.conversion->from_storage(object);
+}
+
+void to_storage(const ResourceType& type, json::Value& object) {
+  if (type.conversion != nullptr) type.conversion->to_storage(object);
+  object.as_object().set("apiVersion", storage_api_version(type));
+}
+
 Bytes present(const ResourceType& type, const Entry& entry) {
+  if (type.conversion != nullptr) {
+    auto object = json::Value::parse(*entry.object());
+    if (BASALT_BUG(!object.ok())) return entry.object();
+    from_storage(type, *object);
+    return kube::make_bytes(object->to_text());
+  }
+  if (const Schema* schema = type.strategy->schema();
+      schema != nullptr && entry.mod_revision() < schema->defaults_since) {
+    // Written before its definition was: it may lack what is a default now.
+    auto object = json::Value::parse(*entry.object());
+    if (BASALT_BUG(!object.ok())) return entry.object();
+    from_storage(type, *object);
+    type.strategy->apply_defaults(*object);
+    return kube::make_bytes(object->to_text());
+  }
   const std::string_view text = *entry.object();
   constexpr std::string_view kStart = "{\"apiVersion\":\"";
   const std::string wanted = type.api_version();
@@ -108,7 +135,7 @@ Result<kube::ListPage> ApiServerImpl::list(const kube::ListRequest& request, con
       return bad_request("specifying resource version is not allowed when using continue");
     }
     BASALT_TRY(token, ContinueToken::decode(request.continue_token));
-    query.revision = token.revision;
+    query.revision = token.revision == ContinueToken::kNewest ? 0 : token.revision;
     query.after = token.after;
   } else {
     BASALT_TRY(query.revision, list_revision(request, store_->revision()));
@@ -118,8 +145,8 @@ Result<kube::ListPage> ApiServerImpl::list(const kube::ListRequest& request, con
   if (!listed.ok()) {
     if (listed.error().is(Reason::Expired) && !request.continue_token.empty()) {
       return expired(
-          "The provided continue parameter is too old to display a consistent list result. You must start a new list "
-          "without the continue parameter.");
+          "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+          "without it, or go on with the token of this answer; what was written meanwhile may then be there or not.");
     }
     return std::move(listed).error();
   }

@@ -10,6 +10,7 @@
 #include "apiserver/registry/server_impl.h"
 #include "base/random_name.h"
 #include "base/strings.h"
+#include "json/reader.h"
 
 namespace basalt::apiserver {
 namespace {
@@ -33,6 +34,13 @@ Error write_error(const Error& error, const ResourceType& type, std::string_view
   return error;
 }
 
+// `duplicate field "spec.replicas"` for each that stands more than once.
+std::vector<std::string> duplicate_fields(std::string_view body, int depth_max) {
+  json::Reader reader(body, {.depth_max = depth_max, .keep_unknown = false, .strict = true});
+  reader.skip();
+  return reader.warnings();
+}
+
 std::string generated_name(rt::Runtime& runtime, std::string_view prefix) {
   return base::generate_name(prefix, [&](std::size_t n) { return static_cast<std::size_t>(runtime.random_below(n)); });
 }
@@ -47,8 +55,15 @@ Result<json::Value> ApiServerImpl::decode_body(const ResourceType& type, const k
   }
   json::Value::ParseOptions parse;
   parse.depth_max = options_.depth_max;
-  parse.duplicate_keys_are_errors = request.field_validation == "Strict";
+  parse.duplicate_keys_are_errors = request.field_validation == "Strict" || request.field_validation == "Warn";
   auto parsed = json::Value::parse(request.body, parse);
+  std::vector<std::string> duplicates;
+  if (!parsed.ok() && parse.duplicate_keys_are_errors) {
+    // Read once more: of fields that stand twice the last one counts, and all are named.
+    parse.duplicate_keys_are_errors = false;
+    parsed = json::Value::parse(request.body, parse);
+    if (parsed.ok()) duplicates = duplicate_fields(request.body, options_.depth_max);
+  }
   if (!parsed.ok()) return bad_request("the body of the request is not an object: " + parsed.error().message);
   json::Value object = std::move(*parsed);
   if (!object.is_object())
@@ -67,32 +82,35 @@ Result<json::Value> ApiServerImpl::decode_body(const ResourceType& type, const k
   members.set("kind", type.kind);
   BASALT_TRY_DONE(check_metadata_types(object));
 
-  BASALT_TRY_DONE(prune_unknown(type, request, object, warnings));
+  BASALT_TRY_DONE(prune_unknown(type, request, object, std::move(duplicates), warnings));
   return object;
 }
 
 Done prune_unknown(const ResourceType& type, const kube::Request& request, json::Value& object,
-                   std::vector<std::string>& warnings) {
-  std::vector<std::string> unknown;
+                   std::vector<std::string> duplicates, std::vector<std::string>& warnings) {
+  std::vector<std::string> problems;
   const bool strict = request.field_validation == "Strict";
   const bool wants_unknown = strict || request.field_validation == "Warn";
+  BASALT_TRY_DONE(prune_unknown(type, object, wants_unknown ? &problems : nullptr));
+  for (std::string& path : problems) path = "unknown field " + base::quote(path);
+  for (std::string& duplicate : duplicates) problems.push_back(std::move(duplicate));
+  if (strict && !problems.empty()) {
+    return bad_request(type.kind + " in version \"" + type.version + "\" cannot be handled as a " + type.kind +
+                       ": strict decoding error: " + base::join(problems, ", "));
+  }
+  for (std::string& problem : problems) warnings.push_back(std::move(problem));
+  return Ok{};
+}
+
+Done prune_unknown(const ResourceType& type, json::Value& object, std::vector<std::string>* unknown) {
   const proto::MessageFact* shape =
       type.crd_name.empty() ? proto::message_of_kind(type.api_version(), type.kind) : nullptr;
   if (shape != nullptr) {
-    if (Done fits = proto::fit_to_message(*shape, object, wants_unknown ? &unknown : nullptr); !fits.ok())
+    if (Done fits = proto::fit_to_message(*shape, object, unknown); !fits.ok())
       return bad_request(type.kind + " in version \"" + type.version + "\" cannot be handled as a " + type.kind + ": " +
                          fits.error().message);
   }
-  type.strategy->prune(object, wants_unknown ? &unknown : nullptr);
-  if (strict && !unknown.empty()) {
-    std::string message = "strict decoding error: ";
-    for (std::size_t i = 0; i < unknown.size(); ++i) {
-      message += (i == 0 ? "" : ", ") + std::string("unknown field ") + base::quote(unknown[i]);
-    }
-    return bad_request(type.kind + " in version \"" + type.version + "\" cannot be handled as a " + type.kind + ": " +
-                       message);
-  }
-  for (const std::string& path : unknown) warnings.push_back("unknown field " + base::quote(path));
+  type.strategy->prune(object, unknown);
   return Ok{};
 }
 
@@ -124,7 +142,8 @@ Done ApiServerImpl::run_mutating_hooks(Draft& draft, Operation operation) {
                            draft.context.user,
                            draft.request.dry_run,
                            draft.old,
-                           {}};
+                           {},
+                           draft.context.audit.get()};
   for (const auto& hook : hooks_) {
     if (hook->handles(request)) BASALT_TRY_DONE(hook->mutate(request, draft.object));
   }
@@ -142,7 +161,8 @@ Done ApiServerImpl::run_validating_hooks(Draft& draft, Operation operation, cons
                            draft.context.user,
                            draft.request.dry_run,
                            draft.old,
-                           {}};
+                           {},
+                           draft.context.audit.get()};
   for (const auto& hook : hooks_) {
     if (hook->handles(request)) BASALT_TRY_DONE(hook->validate(request, object));
   }
@@ -230,7 +250,7 @@ Result<std::optional<kube::Response>> ApiServerImpl::prepare_create(const TypeRe
   if (request.dry_run) {
     return std::optional(kube::Response{201, kube::make_bytes(draft.object.to_text()), std::move(draft.warnings)});
   }
-  draft.object.as_object().set("apiVersion", storage_api_version(*type));
+  to_storage(*type, draft.object);
   creation.type = type;
   creation.ns = request.ns;
   creation.name = metadata_text(draft.object, "name");
@@ -342,7 +362,7 @@ Result<kube::Response> ApiServerImpl::change_stored(const TypeRef& type, const k
     const EntryRef stored = store_->get(store_->resource(type->storage_id()), request.ns, request.name);
     if (!stored) return not_found(*type, request.name);
     BASALT_TRY(json::Value old, json::Value::parse(*stored->object()));
-    old.as_object().set("apiVersion", type->api_version());
+    from_storage(*type, old);
     BASALT_TRY(json::Value changed, change(old));
     const std::string version(metadata_text(changed, "resourceVersion"));
     if (!version.empty() && version != metadata_text(old, "resourceVersion")) {
@@ -402,7 +422,7 @@ Result<kube::Response> ApiServerImpl::store_update(Draft& draft, const EntryRef&
   }
   // A write that changes nothing is not one: no new version, no event.
   if (draft.object == *draft.old) return respond(200, type, *stored, std::move(draft.warnings));
-  draft.object.as_object().set("apiVersion", storage_api_version(type));
+  to_storage(type, draft.object);
   auto written = commit(WriteKind::Update, type, draft.object, draft.request.ns, name, stored->mod_revision());
   if (!written.ok()) return write_error(written.error(), type, name);
   refresh_after_write(type, name);

@@ -69,6 +69,8 @@ void GarbageCollector::follow_new_types() {
   for (const auto& type : types_->all()) {
     const ResourceId resource = server_.store().resource(type->storage_id());
     Source& source = sources_[resource];
+    // Of two views of the same objects the one that is stored is the cheaper.
+    if (source.type && type->conversion != nullptr) continue;
     source.type = type;
     if (!source.watcher) follow(resource, source);
   }

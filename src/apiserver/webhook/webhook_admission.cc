@@ -135,6 +135,9 @@ Done WebhookAdmission::ask(const Webhook& webhook, AdmissionRequest& request, co
     return failed(webhook, patched.ok() ? "its patch leaves no object" : patched.error().message);
   }
   if (*patched == *changeable) return Ok{};
+  // What it brought in is completed, and what the kind does not know is dropped, before anybody else sees it.
+  request.type.strategy->prune(*patched, nullptr);
+  request.type.strategy->apply_defaults(*patched);
   *changeable = std::move(*patched);
   changed = true;
   return Ok{};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <sstream>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "cli/client/command.h"
 #include "cli/client/host.h"
+#include "rt/sim_test_support.h"
 #include "sim/cluster.h"
 
 // For tests only: commands on a simulated cluster.
@@ -104,6 +106,16 @@ inline Ran run_line(TestHost& host, const ClientCommand& command, std::string pr
   ran.out = out.str();
   ran.err = err.str();
   return ran;
+}
+
+// Runs the body on a cluster of its own, once for each seed.
+inline void on_cluster(const std::function<void(sim::Cluster&, TestHost&)>& body, std::uint64_t seeds = 1) {
+  rt::run_seeds(1, seeds, [&](rt::SimRuntime& runtime) {
+    sim::Cluster cluster(runtime);
+    TestHost host(cluster);
+    body(cluster, host);
+    cluster.stop();
+  });
 }
 
 }  // namespace basalt::cli

@@ -124,6 +124,28 @@ std::string fit(std::string_view text, std::size_t columns) {
   return result;
 }
 
+std::string wrap(std::string_view text, std::size_t columns, std::string_view indent) {
+  if (columns == 0 || display_width(text) <= columns) return std::string(text);
+  std::string result(text.substr(0, text.find_first_not_of(' ')));  // its own indent stays
+  std::size_t used = result.size();
+  bool is_first = true;
+  for (const std::string_view word : base::split(text, ' ')) {
+    if (word.empty()) continue;
+    const std::size_t width = display_width(word);
+    if (!is_first && used + 1 + width > columns) {
+      result.append("\n").append(indent);
+      used = indent.size();
+    } else if (!is_first) {
+      result += ' ';
+      ++used;
+    }
+    is_first = false;
+    result += word;
+    used += width;
+  }
+  return result;
+}
+
 std::string pad(std::string_view text, std::size_t columns) {
   const std::size_t width = display_width(text);
   return std::string(text) + std::string(width < columns ? columns - width : 0, ' ');

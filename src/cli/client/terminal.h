@@ -33,6 +33,9 @@ enum class Colour : std::uint8_t { Plain, Bold, Faint, Red, Green, Yellow, Blue,
 [[nodiscard]] std::size_t display_width(std::string_view text);
 // Cut to that many columns, with an ellipsis in place of the rest; whole if `columns` is 0. Colours are ended.
 [[nodiscard]] std::string fit(std::string_view text, std::size_t columns);
+// Broken between words into lines of at most that many columns (0: not at all), each after the first with the indent; a
+// word that is longer than a line stays whole.
+[[nodiscard]] std::string wrap(std::string_view text, std::size_t columns, std::string_view indent);
 // Blanks added up to that many columns.
 [[nodiscard]] std::string pad(std::string_view text, std::size_t columns);
 // "[#####.....]" with `columns` between the brackets.

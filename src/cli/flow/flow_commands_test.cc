@@ -20,13 +20,10 @@ metadata: {name: longer-name}
 spec: {flows: [{name: step}]}
 )";
 
-void on_cluster(const std::function<void(TestHost&)>& body) {
-  rt::run_seeds(1, 1, [&](rt::SimRuntime& runtime) {
-    sim::Cluster cluster(runtime);
-    TestHost host(cluster);
+void with_flows(const std::function<void(TestHost&)>& body) {
+  on_cluster([&](sim::Cluster&, TestHost& host) {
     host.files["flows.yaml"] = std::string(kTwoFlows);
     body(host);
-    cluster.stop();
   });
 }
 
@@ -35,7 +32,7 @@ Ran flow(TestHost& host, std::vector<std::string> arguments) {
 }
 
 TEST(FlowCommands, CreateListGetDelete) {
-  on_cluster([](TestHost& host) {
+  with_flows([](TestHost& host) {
     Ran ran = flow(host, {"create", "-f", "flows.yaml"});
     EXPECT_EQ(ran.out, "Created JobFlow: default/a\nCreated JobFlow: default/longer-name\n");
     EXPECT_EQ(ran.exit, 0);
@@ -56,7 +53,7 @@ TEST(FlowCommands, CreateListGetDelete) {
 }
 
 TEST(FlowCommands, FailuresOfAFileAreAllToldAndTheRestIsDone) {
-  on_cluster([](TestHost& host) {
+  with_flows([](TestHost& host) {
     EXPECT_EQ(flow(host, {"create", "-f", "flows.yaml"}).exit, 0);
     EXPECT_EQ(flow(host, {"delete", "-N", "a"}).exit, 0);
     Ran ran = flow(host, {"create", "-f", "flows.yaml"});
@@ -71,7 +68,7 @@ TEST(FlowCommands, FailuresOfAFileAreAllToldAndTheRestIsDone) {
 }
 
 TEST(FlowCommands, DescribePrintsWholeObjects) {
-  on_cluster([](TestHost& host) {
+  with_flows([](TestHost& host) {
     EXPECT_EQ(flow(host, {"describe"}).out, "");
     EXPECT_EQ(flow(host, {"create", "-f", "flows.yaml"}).exit, 0);
     Ran ran = flow(host, {"describe", "-N", "a"});
@@ -86,7 +83,7 @@ TEST(FlowCommands, DescribePrintsWholeObjects) {
 }
 
 TEST(FlowCommands, Templates) {
-  on_cluster([](TestHost& host) {
+  with_flows([](TestHost& host) {
     host.files["t.yaml"] =
         "{apiVersion: flow.volcano.sh/v1alpha1, kind: JobTemplate, metadata: {name: t}, spec: {minAvailable: 1}}";
     const auto run = [&host](std::vector<std::string> arguments) {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <ostream>
+#include <set>
 #include <utility>
 
 #include "api/gen/core_workloads.h"
@@ -25,6 +27,7 @@ constexpr std::size_t kQueuesRead = 2000;
 constexpr std::size_t kNodesRead = 2000;
 constexpr std::size_t kPodsRead = 1000;
 constexpr std::size_t kQueueDepthMax = 32;
+constexpr std::ptrdiff_t kPrioritiesAsked = 8;
 constexpr std::size_t kPodsWithLines = 2;
 constexpr std::size_t kLinesShown = 5;
 
@@ -39,6 +42,7 @@ class Gathering {
     if (group) in_.group = std::move(group->object);
     in_.queue_name = in_.job->spec.queue.empty() ? "default" : in_.job->spec.queue;
     BASALT_TRY_DONE(read_pods(key.ns, std::string(api::keys::kJobName) + "=" + key.name));
+    BASALT_TRY_DONE(read_missing_priorities());
     BASALT_TRY_DONE(read_surroundings());
     return std::move(in_);
   }
@@ -61,6 +65,33 @@ class Gathering {
     BASALT_TRY(auto pods, list_objects<api::core::Pod>(
                               session_, {.ns = ns, .label_selector = selector, .items_max = limit(kPodsRead)}));
     for (auto& pod : pods) in_.pods.push_back(std::move(pod.object));
+    return Ok{};
+  }
+
+  // Pods of a priority class that does not exist are refused one by one; the scheduler sees only that they are missing.
+  Done read_missing_priorities() {
+    const api::batch::Job& job = *in_.job;
+    if (is_final(job.status.state.phase) || in_.pods.size() >= static_cast<std::size_t>(job.spec.min_available))
+      return Ok{};
+    std::set<std::string> names = {job.spec.priority_class_name};
+    for (const auto& task : job.spec.tasks) {
+      const auto pod_template = json::Value::parse(task.template_.text());
+      if (pod_template.ok()) names.emplace(pod_template->string_at({"spec", "priorityClassName"}));
+    }
+    names.erase("");
+    if (std::ssize(names) > kPrioritiesAsked) names.erase(std::next(names.begin(), kPrioritiesAsked), names.end());
+    for (const std::string& name : names) {
+      const auto found = get_bytes(session_, kube::resource_of<api::core::PriorityClass>(), {"", name});
+      if (!found.ok() && found.error().is(Reason::NotFound)) in_.missing_priorities.push_back(name);
+    }
+    return in_.missing_priorities.empty() ? Done(Ok{}) : read_priorities();
+  }
+
+  Done read_priorities() {
+    BASALT_TRY(auto classes, list_if_allowed<api::core::PriorityClass>({.items_max = kQueuesRead}));
+    if (classes) {
+      for (const auto& [priority, bytes] : *classes) in_.priorities[priority.metadata.name] = priority.value;
+    }
     return Ok{};
   }
 
@@ -99,11 +130,7 @@ class Gathering {
     if (nodes && !nodes_are_cut) {
       for (auto& node : *nodes) in_.nodes.push_back(std::move(node.object));
     }
-    BASALT_TRY(auto classes, list_if_allowed<api::core::PriorityClass>({.items_max = kQueuesRead}));
-    if (classes) {
-      for (const auto& [priority, bytes] : *classes) in_.priorities[priority.metadata.name] = priority.value;
-    }
-    return Ok{};
+    return read_priorities();
   }
 
   void read_queues(const std::vector<Listed<Queue>>& queues) {
@@ -149,11 +176,15 @@ class Printer {
     print_pods();
     if (!e_.remedies.empty()) {
       heading("What helps");
-      for (const std::string& text : e_.remedies) out_ << "  - " << text << "\n";
+      for (const std::string& text : e_.remedies) line("  - " + text, "    ");
     }
   }
 
  private:
+  // A line of text, broken where the terminal ends.
+  void line(std::string_view text, std::string_view indent = "  ") {
+    out_ << wrap(text, terminal_.width, indent) << "\n";
+  }
   void heading(std::string_view text) { out_ << "\n" << paint(terminal_, Colour::Bold, text) << "\n"; }
 
   void print_head() {
@@ -172,13 +203,16 @@ class Printer {
       if (e_.reason_since) out_ << " (" << age_of(e_.reason_since, now_) << ")";
       out_ << "\n";
     }
-    if (!e_.message.empty()) out_ << "  " << base::escape_controls(e_.message) << "\n";
+    if (!e_.message.empty()) line("  " + base::escape_controls(e_.message));
   }
 
   void print_waiting() {
     heading("Gang");
-    out_ << "  " << e_.min_member << " pods must start together; " << e_.pods_existing << " exist, " << e_.pods_placed
-         << " are placed\n";
+    const auto count = [](std::int64_t number) { return std::to_string(number); };
+    const std::string needs =
+        e_.min_member == 1 ? "1 pod must start" : count(e_.min_member) + " pods must start together";
+    line("  " + needs + "; " + count(e_.pods_existing) + (e_.pods_existing == 1 ? " exists, " : " exist, ") +
+         count(e_.pods_placed) + (e_.pods_placed == 1 ? " is placed" : " are placed"));
     if (e_.fitted > 0) out_ << "  room was found for " << e_.fitted << "\n";
     print_shortages();
     for (const Gate& gate : e_.gates) {
@@ -194,7 +228,7 @@ class Printer {
     }
     if (e_.position == 0) return;
     heading("Place in the queue \"" + e_.queue + "\"");
-    const std::string_view least = e_.position_is_a_minimum ? "at least " : "";
+    const std::string_view least = e_.position_is_a_minimum ? "at least " : e_.position_is_rough ? "about " : "";
     out_ << "  " << least << e_.position << " of " << least << e_.waiting_in_queue << " that wait\n";
     for (const Waiting& one : e_.ahead) {
       out_ << "  ahead: " << one.name;
@@ -221,7 +255,7 @@ class Printer {
       const PodFailure& failure = pod.failure;
       out_ << "  " << failure.pod << (failure.task.empty() ? "" : " (task " + failure.task + ")") << "  "
            << paint(terminal_, Colour::Red, failure.reason) << "\n";
-      if (!failure.details.empty()) out_ << "    " << base::escape_controls(failure.details) << "\n";
+      if (!failure.details.empty()) line("    " + base::escape_controls(failure.details), "    ");
       for (const std::string& line : pod.last_lines)
         out_ << paint(terminal_, Colour::Faint, fit("    | " + line, terminal_.width)) << "\n";
     }

@@ -105,11 +105,21 @@ class Explainer {
       return;
     }
     const bool is_pending = out_.phase == "Pending" || out_.phase == group_phase::kInqueue || out_.phase.empty();
-    if (group_says_why()) return;
-    if (in_.job && !in_.job->status.state.reason.empty() && is_pending) {
+    const bool is_told = group_says_why();
+    if (is_pending && !in_.missing_priorities.empty()) {
+      wait_for("PriorityClassMissing",
+               "there is no PriorityClass " + base::quote(in_.missing_priorities.front()) +
+                   ": the API server refuses the job's pods until there is",
+               out_.since);
+      return;
+    }
+    // A gang that waits for its pods waits for what keeps the job from making them.
+    const bool job_says_why = in_.job && !in_.job->status.state.reason.empty() && is_pending;
+    if (job_says_why && (!is_told || waits_for_pods())) {
       wait_for(in_.job->status.state.reason, in_.job->status.state.message, in_.job->status.state.last_transition_time);
       return;
     }
+    if (is_told) return;
     if (is_pending && in_.knows_queues && in_.queues.empty() && !in_.queue_name.empty()) {
       wait_for("QueueMissing", "the queue \"" + in_.queue_name + "\" does not exist", out_.since);
       return;
@@ -134,6 +144,12 @@ class Explainer {
                         : "the scheduler has not said why yet",
                out_.since);
     }
+  }
+
+  bool waits_for_pods() const {
+    using scheduler::PendingKind;
+    return told_ && (told_->kind == PendingKind::NotEnoughPods || told_->kind == PendingKind::NotEnoughPodsOfTask ||
+                     told_->kind == PendingKind::NotEnoughSubGroups);
   }
 
   bool group_says_why() {
@@ -233,6 +249,8 @@ class Explainer {
     if (told_ && told_->position > 0 && in_.groups_are_cut) {
       out_.position = told_->position;
       out_.waiting_in_queue = std::max(told_->waiting, told_->position);
+      // Far behind, it is brought up to date only when it has changed much.
+      out_.position_is_rough = told_->position > scheduler::kExactPositionMax;
       if (!told_->ahead.empty()) out_.ahead.push_back({told_->ahead, std::nullopt, {}});
       return;
     }
@@ -335,6 +353,19 @@ class Explainer {
     }
     if (out_.reason == "QueueClosed") {
       remedies.push_back("open the queue: basalt queue operate -a open -n " + out_.queue);
+      return;
+    }
+    if (out_.reason == "PriorityClassMissing") {
+      std::vector<std::string_view> known;
+      for (const auto& [name, value] : in_.priorities) known.push_back(name);
+      const std::string& missing = in_.missing_priorities.front();
+      remedies.push_back("create it: kubectl create priorityclass " + missing +
+                         " --value=N; or submit the job again with a priorityClassName that exists" +
+                         (known.empty() ? "" : ": " + base::join(known, ", ")) + base::did_you_mean(missing, known));
+      return;
+    }
+    if (told_ && waits_for_pods() && in_.job && out_.reason == in_.job->status.state.reason) {
+      remedies.push_back("remove what the API server names; the pods are tried again by themselves");
       return;
     }
     if (told_) {
@@ -458,6 +489,7 @@ json::Value to_json(const Explanation& e) {
                              {"position", static_cast<std::int64_t>(e.position)},
                              {"waiting", static_cast<std::int64_t>(e.waiting_in_queue)},
                              {"isMinimum", e.position_is_a_minimum},
+                             {"isRough", e.position_is_rough},
                              {"ahead", std::move(ahead)}}},
       {"pods", std::move(pods)},
       {"dependencies", texts(e.dependencies)},

@@ -33,6 +33,7 @@ struct ExplainInput {
   std::vector<api::scheduling::PodGroup> other_groups;
   bool groups_are_cut = false;                     // there are more than were read
   std::map<std::string, std::int64_t> priorities;  // by class
+  std::vector<std::string> missing_priorities;     // classes that the job names and that do not exist
   std::vector<api::core::Node> nodes;              // empty: not known
   api::ResourceList in_use;                        // of the whole cluster
   std::string server_problem;                      // what the server says of itself; "" if it is well
@@ -94,6 +95,7 @@ struct Explanation {
   std::size_t position = 0;  // 1 = next; 0 = does not stand in a queue
   std::size_t waiting_in_queue = 0;
   bool position_is_a_minimum = false;
+  bool position_is_rough = false;  // the scheduler's word of a while ago
   std::vector<Waiting> ahead;  // the next ones first, a few of them
   std::vector<PodProblem> pod_problems;
   std::size_t pod_problems_more = 0;

@@ -213,6 +213,42 @@ TEST(Explanation, AServerThatCannotWriteComesFirst) {
   EXPECT_EQ(e.message, "the disk is full");
 }
 
+TEST(Explanation, UsersC_WhatKeepsTheJobFromMakingPodsIsToldBeforeThatTheyAreMissing) {
+  ExplainInput in = waiting_job();
+  in.group->status.phase = "Inqueue";
+  in.group->metadata.annotations.set("basalt.volcano.sh/pending",
+                                     R"({"kind":"NotEnoughPods","text":"0/3 pods of the gang exist","position":1})");
+  EXPECT_EQ(explain(in).reason, "NotEnoughPods");
+  in.job->status.state.reason = "PodCreateFailed";
+  in.job->status.state.message = "pods \"train-worker-0\" is forbidden";
+  Explanation e = explain(in);
+  EXPECT_EQ(e.reason, "PodCreateFailed");
+  EXPECT_EQ(e.message, "pods \"train-worker-0\" is forbidden");
+  ASSERT_EQ(e.remedies.size(), 1u);
+  EXPECT_NE(e.remedies[0].find("tried again by themselves"), std::string::npos) << e.remedies[0];
+  in.missing_priorities = {"hihg"};
+  in.priorities = {{"high", 100}};
+  e = explain(in);
+  EXPECT_EQ(e.reason, "PriorityClassMissing");
+  EXPECT_EQ(e.message, "there is no PriorityClass \"hihg\": the API server refuses the job's pods until there is");
+  ASSERT_EQ(e.remedies.size(), 1u);
+  EXPECT_NE(e.remedies[0].find("did you mean \"high\"?"), std::string::npos) << e.remedies[0];
+  // A gang that waits for room as well is told what the scheduler found.
+  in.missing_priorities.clear();
+  in.group->metadata.annotations.set("basalt.volcano.sh/pending", R"({"kind":"NoRoom","text":"0/3 pods fit"})");
+  EXPECT_EQ(explain(in).reason, "NoRoom");
+}
+
+TEST(Explanation, APlaceFarBehindIsRough) {
+  ExplainInput in = waiting_job();
+  in.groups_are_cut = true;
+  for (const auto& [position, is_rough] : {std::pair{"3", false}, std::pair{"5000", true}}) {
+    in.group->metadata.annotations.set("basalt.volcano.sh/pending", R"({"kind":"ClusterFull","text":"x","position":)" +
+                                                                        std::string(position) + R"(,"waiting":9000})");
+    EXPECT_EQ(explain(in).position_is_rough, is_rough) << position;
+  }
+}
+
 TEST(Explanation, PlacedPodsAreNotAskedForAgain) {
   ExplainInput in = waiting_job();
   for (int i = 0; i < 3; ++i) {

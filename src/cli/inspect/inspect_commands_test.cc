@@ -27,13 +27,10 @@ spec:
   volumes: [{mountPath: /data, volumeClaimName: data}]
 )";
 
-void on_cluster(const std::function<void(sim::Cluster&, TestHost&)>& body) {
-  rt::run_seeds(1, 1, [&](rt::SimRuntime& runtime) {
-    sim::Cluster cluster(runtime);
-    TestHost host(cluster);
+void with_training(const std::function<void(sim::Cluster&, TestHost&)>& body) {
+  on_cluster([&](sim::Cluster& cluster, TestHost& host) {
     cluster.apply(kTrain);
     body(cluster, host);
-    cluster.stop();
   });
 }
 
@@ -66,7 +63,7 @@ void add_node(sim::Cluster& cluster) {
 }
 
 TEST(Inspect, ExplainPrintsReasonNumbersAndPlace) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_training([](sim::Cluster& cluster, TestHost& host) {
     cluster.patch(resources::kJobs, "default", "train", R"({"status":{"state":{"phase":"Pending"}}})", "status");
     add_node(cluster);
     const std::string uid = uid_of_train(cluster);
@@ -99,7 +96,7 @@ TEST(Inspect, ExplainPrintsReasonNumbersAndPlace) {
 }
 
 TEST(Inspect, TreeShowsAllThatBelongsToAJob) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_training([](sim::Cluster& cluster, TestHost& host) {
     add_children(cluster);
     cluster.apply("{apiVersion: v1, kind: Service, metadata: {name: stranger}, spec: {clusterIP: None}}");
     const Ran ran = run_line(host, tree_command(), "basalt tree", {"train"});
@@ -118,7 +115,7 @@ TEST(Inspect, TreeShowsAllThatBelongsToAJob) {
 }
 
 TEST(Inspect, TopShowsQueuesAndNodes) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_training([](sim::Cluster& cluster, TestHost& host) {
     add_children(cluster);
     add_node(cluster);
     cluster.bind_pod("default", "train-worker-0", "n1");
@@ -147,7 +144,7 @@ std::string event_yaml(std::string_view name, std::string_view object, std::stri
 }
 
 TEST(Inspect, EventsOfAJobAreThoseOfItsGroupAndPodsToo) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_training([](sim::Cluster& cluster, TestHost& host) {
     add_children(cluster);
     cluster.apply(event_yaml("second", "kind: Job, name: train", uid_of_train(cluster), "2026-01-01T00:00:02Z"));
     cluster.apply(event_yaml("first", "kind: Pod, name: train-worker-7", "gone", "2026-01-01T00:00:01Z"));
@@ -167,7 +164,7 @@ TEST(Inspect, EventsOfAJobAreThoseOfItsGroupAndPodsToo) {
 }
 
 TEST(Inspect, WaitEndsWithTheOutcome) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_training([](sim::Cluster& cluster, TestHost& host) {
     EXPECT_EQ(run_line(host, wait_command(), "basalt wait", {"train", "--timeout", "3s"}).exit, kExitTimeout);
     rt::Thread controller(cluster.runtime(), "controller", [&cluster] {
       for (const char* phase : {"Running", "Failed"}) {
@@ -191,7 +188,7 @@ TEST(Inspect, WaitEndsWithTheOutcome) {
 }
 
 TEST(Inspect, LogsOfAllPodsWithTheirNames) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_training([](sim::Cluster& cluster, TestHost& host) {
     Ran ran = run_line(host, logs_command(), "basalt logs", {"train"});
     EXPECT_NE(ran.err.find("has no pods now"), std::string::npos) << ran.err;
     add_children(cluster);
@@ -212,7 +209,7 @@ TEST(Inspect, LogsOfAllPodsWithTheirNames) {
 }
 
 TEST(Inspect, DoctorFindsWhatIsMissing) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_training([](sim::Cluster& cluster, TestHost& host) {
     Ran ran = run_line(host, doctor_command(), "basalt doctor", {});
     EXPECT_EQ(ran.exit, 1);
     EXPECT_TRUE(ran.out.starts_with("failed   server")) << ran.out;
@@ -256,7 +253,7 @@ TEST(Inspect, DoctorFindsWhatIsMissing) {
 }
 
 TEST(Inspect, CompletionKnowsCommandsFlagsValuesAndNames) {
-  on_cluster([](sim::Cluster&, TestHost& host) {
+  with_training([](sim::Cluster&, TestHost& host) {
     const HostMaker maker = [&host]() -> Host& { return host; };
     const auto complete = [&](std::vector<std::string> words) {
       return base::join(completions(maker, "basalt", words), " ");

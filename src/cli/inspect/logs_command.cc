@@ -12,7 +12,7 @@
 namespace basalt::cli {
 namespace {
 
-constexpr rt::Duration kPollEvery = std::chrono::milliseconds(500);
+constexpr rt::Duration kPollLogsEvery = std::chrono::milliseconds(500);
 
 struct LogsFlags {
   std::string name;
@@ -68,7 +68,7 @@ Result<int> show_logs(Session& session, const LogsFlags& flags, const api::Objec
       auto bytes = get_object<api::batch::Job>(session, key);
       if (!bytes.ok() || is_final(bytes->object.status.state.phase)) break;
     }
-    if (session.stop.wait_for(session.runtime, kPollEvery)) return Error::make(Reason::Cancelled, "interrupted");
+    if (session.stop.wait_for(session.runtime, kPollLogsEvery)) return Error::make(Reason::Cancelled, "interrupted");
   }
   if (lines_shown > 0 || flags.follow) return kExitOk;
   if (logs.pods_seen() == 0 && !flags.pod.empty()) {

@@ -19,6 +19,7 @@ namespace basalt::cli {
 namespace {
 
 constexpr std::size_t kPodsShown = 100;
+constexpr std::size_t kNameShown = 8;  // of a name, at least
 
 // One line of the tree and what hangs below it.
 struct Branch {
@@ -43,7 +44,11 @@ json::Value to_json(const Branch& branch) {
 
 void print_branch(std::ostream& out, const Terminal& terminal, const Branch& branch, const std::string& lead,
                   const std::string& indent) {
-  std::string line = lead + branch.kind + "/" + branch.name;
+  std::string line = lead + branch.kind + "/";
+  // On a narrow terminal the end of a long name goes, not the state.
+  const std::size_t rest = display_width(line) + 2 + display_width(branch.state);
+  const bool shows_state = !branch.state.empty() && terminal.width > rest + kNameShown;
+  line += shows_state ? fit(branch.name, terminal.width - rest) : branch.name;
   if (!branch.state.empty()) line += "  " + paint(terminal, colour_of_phase(branch.state), branch.state);
   if (!branch.details.empty()) line += "  " + branch.details;
   out << fit(line, terminal.width) << "\n";

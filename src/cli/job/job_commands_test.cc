@@ -35,15 +35,6 @@ spec:
           resources: {requests: {cpu: 500m}, limits: {cpu: "1", memory: 1Gi}}
 )";
 
-void on_cluster(const std::function<void(sim::Cluster&, TestHost&)>& body) {
-  rt::run_seeds(1, 1, [&](rt::SimRuntime& runtime) {
-    sim::Cluster cluster(runtime);
-    TestHost host(cluster);
-    body(cluster, host);
-    cluster.stop();
-  });
-}
-
 Ran vcctl(TestHost& host, std::vector<std::string> arguments) {
   return run_line(host, job_group(), "vcctl job", std::move(arguments));
 }

@@ -10,15 +10,6 @@ namespace {
 
 namespace resources = sim::resources;
 
-void on_cluster(const std::function<void(sim::Cluster&, TestHost&)>& body) {
-  rt::run_seeds(1, 1, [&](rt::SimRuntime& runtime) {
-    sim::Cluster cluster(runtime);
-    TestHost host(cluster);
-    body(cluster, host);
-    cluster.stop();
-  });
-}
-
 Ran vcctl(TestHost& host, std::vector<std::string> arguments) {
   return run_line(host, queue_group(), "vcctl queue", std::move(arguments));
 }

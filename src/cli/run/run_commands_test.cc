@@ -61,14 +61,12 @@ const std::vector<std::string> kGoesWell = {
     R"({"state":{"phase":"Running","message":null},"taskStatusCount":{"worker":{"phase":{"Running":2}}}})",
     R"({"state":{"phase":"Completed"},"taskStatusCount":{"worker":{"phase":{"Running":0,"Succeeded":2}}}})"};
 
-void on_cluster(std::uint64_t seeds, const std::function<void(sim::Cluster&, TestHost&)>& body) {
-  rt::run_seeds(1, seeds, [&](rt::SimRuntime& runtime) {
-    sim::Cluster cluster(runtime);
-    TestHost host(cluster);
+void with_hello(std::uint64_t seeds, const std::function<void(sim::Cluster&, TestHost&)>& body) {
+  const auto with_file = [&](sim::Cluster& cluster, TestHost& host) {
     host.files["job.yaml"] = std::string(kHello);
     body(cluster, host);
-    cluster.stop();
-  });
+  };
+  on_cluster(with_file, seeds);
 }
 
 Ran run(TestHost& host, std::vector<std::string> arguments) {
@@ -76,7 +74,7 @@ Ran run(TestHost& host, std::vector<std::string> arguments) {
 }
 
 TEST(Run, FollowsAJobToItsEnd) {
-  on_cluster(10, [](sim::Cluster& cluster, TestHost& host) {
+  with_hello(10, [](sim::Cluster& cluster, TestHost& host) {
     const PlayedController controller(cluster, kGoesWell);
     const Ran ran = run(host, {"-f", "job.yaml"});
     EXPECT_EQ(ran.exit, 0) << ran.err;
@@ -97,7 +95,7 @@ TEST(Run, ExitCodesTellTheOutcome) {
       {"gone", 5},
   };
   for (const auto& [status, exit] : cases) {
-    on_cluster(3, [&](sim::Cluster& cluster, TestHost& host) {
+    with_hello(3, [&](sim::Cluster& cluster, TestHost& host) {
       const PlayedController controller(cluster, {R"({"state":{"phase":"Running"}})", status});
       EXPECT_EQ(run(host, {"job.yaml"}).exit, exit) << status;
     });
@@ -105,7 +103,7 @@ TEST(Run, ExitCodesTellTheOutcome) {
 }
 
 TEST(Run, ShowsLogsWithPrefixesOnce) {
-  on_cluster(5, [](sim::Cluster& cluster, TestHost& host) {
+  with_hello(5, [](sim::Cluster& cluster, TestHost& host) {
     cluster.apply(kPod);
     cluster.set_pod_phase("default", "hello-worker-0", "Running");
     int polls = 0;
@@ -132,7 +130,7 @@ TEST(Run, ShowsLogsWithPrefixesOnce) {
 }
 
 TEST(Run, RefusesWhatCannotWorkBeforeSendingAnything) {
-  on_cluster(1, [](sim::Cluster& cluster, TestHost& host) {
+  with_hello(1, [](sim::Cluster& cluster, TestHost& host) {
     host.files["bad.yaml"] = std::string(kHello) + R"(
 ---
 apiVersion: batch.volcano.sh/v1alpha1
@@ -173,7 +171,7 @@ spec:
 }
 
 TEST(Run, SeveralDocumentsAndDetach) {
-  on_cluster(1, [](sim::Cluster& cluster, TestHost& host) {
+  with_hello(1, [](sim::Cluster& cluster, TestHost& host) {
     host.files["-"] = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: b}}\n---" + std::string(kHello);
     Ran ran = run(host, {"-f", "-", "--detach"});
     EXPECT_EQ(ran.out,
@@ -192,7 +190,7 @@ TEST(Run, SeveralDocumentsAndDetach) {
 }
 
 TEST(Run, TimeoutLeavesTheJobUnlessToldOtherwise) {
-  on_cluster(1, [](sim::Cluster& cluster, TestHost& host) {
+  with_hello(1, [](sim::Cluster& cluster, TestHost& host) {
     Ran ran = run(host, {"-f", "job.yaml", "--timeout", "5s"});
     EXPECT_EQ(ran.exit, 124);
     EXPECT_NE(ran.out.find("job default/hello goes on; follow it with: basalt watch hello -n default"),
@@ -214,7 +212,7 @@ TEST(Run, InterruptLeavesOrDeletes) {
   };
   for (const Case& test : std::vector<Case>{
            {false, "", true, 130}, {true, "l", true, 130}, {true, "d", false, 130}, {true, "w", true, 0}}) {
-    on_cluster(3, [&](sim::Cluster& cluster, TestHost& host) {
+    with_hello(3, [&](sim::Cluster& cluster, TestHost& host) {
       host.terminal_ = {.out_is_terminal = test.on_terminal, .in_is_terminal = test.on_terminal, .width = 70};
       host.answers = {test.answer};
       std::vector<std::string> phases = test.exit == 0 ? kGoesWell : std::vector<std::string>();
@@ -268,7 +266,7 @@ TEST(JobProgress, LiveLines) {
 }
 
 TEST(JobProgress, DisplayIsRedrawnInPlace) {
-  on_cluster(2, [](sim::Cluster& cluster, TestHost& host) {
+  with_hello(2, [](sim::Cluster& cluster, TestHost& host) {
     host.terminal_ = {.out_is_terminal = true, .in_is_terminal = true, .width = 50};
     const PlayedController controller(cluster, kGoesWell);
     const Ran ran = run(host, {"-f", "job.yaml"});
@@ -280,7 +278,7 @@ TEST(JobProgress, DisplayIsRedrawnInPlace) {
 }
 
 TEST(Run, StartsAClusterWhereNoneIsConfigured) {
-  on_cluster(1, [](sim::Cluster& cluster, TestHost& host) {
+  with_hello(1, [](sim::Cluster& cluster, TestHost& host) {
     host.configured = false;
     EXPECT_EQ(run(host, {}).exit, 2);
     EXPECT_EQ(host.local_starts, 0) << "what is wrong with the flags is said first";
@@ -293,7 +291,7 @@ TEST(Run, StartsAClusterWhereNoneIsConfigured) {
 }
 
 TEST(Run, WaitsUntilAQueueOfTheSameFileIsOpen) {
-  on_cluster(3, [](sim::Cluster& cluster, TestHost& host) {
+  with_hello(3, [](sim::Cluster& cluster, TestHost& host) {
     host.files["queue.yaml"] =
         "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: q}, spec: {weight: 1}}\n---" +
         base::replace_all(kHello, "minAvailable: 2", "minAvailable: 2\n  queue: q");
@@ -311,7 +309,7 @@ TEST(Run, WaitsUntilAQueueOfTheSameFileIsOpen) {
 }
 
 TEST(Run, UsersC_SaysWhatThePodGroupKnowsBeforeTheJobDoes) {
-  on_cluster(1, [](sim::Cluster& cluster, TestHost& host) {
+  with_hello(1, [](sim::Cluster& cluster, TestHost& host) {
     rt::Thread controller(cluster.runtime(), "controller", [&cluster] {
       cluster.wait_until([&] { return cluster.get(resources::kJobs, "default", "hello").has_value(); });
       const std::string uid(cluster.get(resources::kJobs, "default", "hello")->string_at({"metadata", "uid"}));

@@ -22,14 +22,12 @@ spec:
   - {name: worker, replicas: 1, template: {spec: {containers: [{name: main, image: none}]}}}
 )";
 
-void on_cluster(const std::function<void(sim::Cluster&, TestHost&)>& body) {
-  rt::run_seeds(1, 3, [&](rt::SimRuntime& runtime) {
-    sim::Cluster cluster(runtime);
-    TestHost host(cluster);
+void with_job_file(const std::function<void(sim::Cluster&, TestHost&)>& body) {
+  const auto with_file = [&](sim::Cluster& cluster, TestHost& host) {
     host.files["job.yaml"] = std::string(kJob);
     body(cluster, host);
-    cluster.stop();
-  });
+  };
+  on_cluster(with_file, 3);
 }
 
 Ran run(TestHost& host, std::vector<std::string> arguments) {
@@ -60,7 +58,7 @@ constexpr const char* kCrashes = R"({"phase":"Running","containerStatuses":[{"na
   "lastState":{"terminated":{"exitCode":4,"reason":"Error"}}}]})";
 
 TEST(RunFailures, UsersL_TheLastLinesSayWhyAndWhatNext) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_job_file([](sim::Cluster& cluster, TestHost& host) {
     host.on_get = [](const std::string& path) -> Result<std::string> {
       if (path.find("/log?") == std::string::npos) return Error::make(Reason::NotFound, "no");
       return std::string("2026-01-01T00:00:01Z reading\n2026-01-01T00:00:02Z no input\x1b[2J\n");
@@ -78,7 +76,7 @@ TEST(RunFailures, UsersL_TheLastLinesSayWhyAndWhatNext) {
 }
 
 TEST(RunFailures, ACompletedJobIsNotBlamed) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_job_file([](sim::Cluster& cluster, TestHost& host) {
     rt::Thread controller = play(cluster, kDeadline, "Completed");
     const Ran ran = run(host, {"-f", "job.yaml"});
     controller.join();
@@ -88,7 +86,7 @@ TEST(RunFailures, ACompletedJobIsNotBlamed) {
 }
 
 TEST(RunFailures, UsersL_368_ARunningJobWhosePodsCrashSaysSoOnce) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_job_file([](sim::Cluster& cluster, TestHost& host) {
     rt::Thread controller = play(cluster, kCrashes, "Completed");
     const Ran ran = run(host, {"-f", "job.yaml"});
     controller.join();
@@ -102,7 +100,7 @@ TEST(RunFailures, UsersL_368_ARunningJobWhosePodsCrashSaysSoOnce) {
 }
 
 TEST(RunFailures, TheTimeCountsForTheEndOfTheOldJobToo) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_job_file([](sim::Cluster& cluster, TestHost& host) {
     cluster.apply(base::replace_all(kJob, "name: train", "name: train, finalizers: [example.com/hold]"));
     const auto begun = cluster.runtime().now();
     const Ran ran = run(host, {"-f", "job.yaml", "--replace", "--timeout", "5s"});
@@ -113,7 +111,7 @@ TEST(RunFailures, TheTimeCountsForTheEndOfTheOldJobToo) {
 }
 
 TEST(RunFailures, AMissingPriorityClassIsToldBeforeAnythingIsSent) {
-  on_cluster([](sim::Cluster& cluster, TestHost& host) {
+  with_job_file([](sim::Cluster& cluster, TestHost& host) {
     cluster.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: urgent}, value: 10}");
     host.files["bad.yaml"] = base::replace_all(kJob, "minAvailable: 1", "minAvailable: 1\n  priorityClassName: urgnt");
     Ran ran = run(host, {"-f", "bad.yaml", "-d"});
@@ -139,7 +137,7 @@ TEST(RunFailures, AMissingPriorityClassIsToldBeforeAnythingIsSent) {
 }
 
 TEST(RunFailures, WhatIsWrongWithAnObjectIsToldOnce) {
-  on_cluster([](sim::Cluster&, TestHost& host) {
+  with_job_file([](sim::Cluster&, TestHost& host) {
     host.files["pod.yaml"] =
         "{apiVersion: v1, kind: Pod, metadata: {name: Bad_Name}, spec: {containers: [{name: X, image: i}]}}";
     const Ran ran = run(host, {"-f", "pod.yaml"});
@@ -155,7 +153,7 @@ TEST(RunFailures, WhatIsWrongWithAnObjectIsToldOnce) {
 }
 
 TEST(RunFailures, AServerThatCannotWriteIsTheReason) {
-  on_cluster([](sim::Cluster&, TestHost& host) {
+  with_job_file([](sim::Cluster&, TestHost& host) {
     host.on_get = [](const std::string& path) -> Result<std::string> {
       if (path != "/readyz") return Error::make(Reason::NotFound, "no");
       Error error = Error::make(Reason::InternalError, "the disk of /data is full");

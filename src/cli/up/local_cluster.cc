@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "admission/embedded_admission.h"
+#include "apiserver/http/audit_log.h"
 #include "apiserver/http/cluster_files.h"
 #include "apiserver/http/front.h"
 #include "apiserver/registry/api_server.h"
@@ -171,6 +172,7 @@ Done LocalCluster::start_members(const rt::StopToken& stop) {
     LocalClusterOptions options = options_;
     options.members = 0;
     options.port = 0;
+    options.audit_log.clear();  // it is about the control plane
     options.data_dir = (std::filesystem::path(options_.data_dir) / name).string();
     options.pod_addresses = "127." + std::to_string(64 + 4 * i) + ".0.0/14";  // each its own, they share the machine
     auto member = std::make_unique<LocalCluster>(runtime_, log_.with({{"cluster", name}}), std::move(options));
@@ -244,6 +246,8 @@ void LocalCluster::start_scheduler() {
   // There is no other scheduler here: plain pods are bound one by one.
   options.names = {"volcano", "default-scheduler"};
   if (options_.spreads) options.planner.strategy = scheduler::Strategy::Spread;
+  if (options_.shard_mode == "soft") options.planner.shard_mode = scheduler::ShardMode::Soft;
+  if (options_.shard_mode == "hard") options.planner.shard_mode = scheduler::ShardMode::Hard;
   parts.scheduler = std::make_unique<scheduler::Scheduler>(runtime_, *parts.scheduler_client, log_,
                                                            *parts.scheduler_events, std::move(options));
   parts.scheduler->start();
@@ -293,6 +297,11 @@ Done LocalCluster::listen() {
                " takes no more writes after an error of the disk; end the cluster and start it again";
       return disk_problem(options_.data_dir);
     };
+  }
+  if (!options_.audit_log.empty()) {
+    apiserver::AuditLog::Options audit;
+    audit.path = options_.audit_log;
+    BASALT_TRY(options.audit, apiserver::AuditLog::open(runtime_, log_, std::move(audit)));
   }
   auto front = apiserver::Front::start(runtime_, log_, *parts.server, options);
   if (!front.ok() && options_.port == 0 && options.server.port != 0) {

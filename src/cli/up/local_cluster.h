@@ -26,12 +26,14 @@ struct LocalClusterOptions {
   std::int32_t simulated_nodes = 0;
   api::ResourceList simulated_capacity;
   std::vector<std::string> controllers = {"*", "-sharding-controller"};
-  bool runs_workloads = true;  // Deployments, ReplicaSets, StatefulSets, core Jobs, Endpoints
-  bool spreads = false;        // the scheduler spreads pods over nodes instead of packing them
+  bool runs_workloads = true;       // Deployments, ReplicaSets, StatefulSets, core Jobs, Endpoints
+  bool spreads = false;             // the scheduler spreads pods over nodes instead of packing them
+  std::string shard_mode = "none";  // how it treats nodes outside its NodeShard: none, soft, hard
   // Above zero: a control plane without nodes of its own, and so many members, each a cluster as described here in a
   // folder of its own, with a stand-in for Karmada between them.
   std::int32_t members = 0;
   std::string pod_addresses = "127.64.0.0/10";
+  std::string audit_log;  // a file with a line for each request; "": none
 };
 inline constexpr std::int32_t kMembersMax = 16;
 

@@ -48,6 +48,8 @@ void add_flags(GoFlags& flags, UpFlags& target) {
   flags.choice("durability", cluster.durability, {"full", "fast", "memory"},
                "full: an acknowledged write survives the loss of power; fast: it survives the end of the process; "
                "memory: nothing is kept");
+  flags.text("audit-log", cluster.audit_log,
+             "file that gets a line of JSON for each request: who did what, when, and what came of it", "FILE");
   flags.truth("detach", target.detach, "go on in the background; 'basalt down' ends it", 'd');
   flags.truth("api-only", cluster.api_only, "only the API server: no nodes, scheduler, controllers or admission");
   flags.number("clusters", cluster.members,
@@ -66,6 +68,8 @@ void add_flags(GoFlags& flags, UpFlags& target) {
                });
   flags.section("Scheduler and controllers");
   flags.choice("strategy", target.strategy, {"pack", "spread"}, "how the scheduler fills nodes");
+  flags.choice("scheduler-sharding-mode", cluster.shard_mode, {"none", "soft", "hard"},
+               "nodes outside the NodeShard `volcano`: all alike, used last, never used");
   flags.comma_list("controllers", cluster.controllers, "which controllers run: *, NAME, -NAME");
   flags.truth("workloads", cluster.runs_workloads,
               "act on Deployments, ReplicaSets, StatefulSets, core Jobs and Services' endpoints, as Kubernetes does");

@@ -10,7 +10,7 @@ namespace basalt::controllers::datadependency {
 namespace {
 
 // While the caches fill.
-constexpr rt::Duration kLookAgain = std::chrono::milliseconds(50);
+constexpr rt::Duration kLookSoonAgain = std::chrono::milliseconds(50);
 
 kube::EventRecorder::Options recorder_options(kube::Metrics& metrics) {
   kube::EventRecorder::Options options;
@@ -149,10 +149,10 @@ void DataController::on_answer(const std::string& key) {
 rt::Outcome DataController::work(const WorkItem& item, const rt::StopToken& stop) {
   const bool has_synced = claims_.has_synced() && sources_.has_synced() && bindings_.has_synced() &&
                           clusters_.has_synced() && config_.has_synced();
-  if (!has_synced) return rt::Outcome::retry_after(kLookAgain);
+  if (!has_synced) return rt::Outcome::retry_after(kLookSoonAgain);
   if (item.kind == WorkItem::Kind::AllPlugins) return reconcile_plugins(stop);
   // Before the plugins are known every claim would be told that there is none.
-  if (!has_plugins_read_.load()) return rt::Outcome::retry_after(kLookAgain);
+  if (!has_plugins_read_.load()) return rt::Outcome::retry_after(kLookSoonAgain);
   if (item.kind == WorkItem::Kind::OneWorkload) return reconcile_workload(item.name, stop);
   if (item.kind == WorkItem::Kind::OneSource) {
     const SourcePtr source = sources_.get({"", item.name});

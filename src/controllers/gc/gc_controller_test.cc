@@ -60,7 +60,7 @@ TEST(TtlPlan, WaitsExactlyTheRest) {
 }
 
 void with_fixture(const std::function<void(Fixture&)>& body) {
-  rt::run_seeds(1, 5, [&](rt::SimRuntime& runtime) {
+  sim::play(1, 5, [&](rt::Runtime& runtime) {
     Fixture fixture(runtime);
     body(fixture);
   });

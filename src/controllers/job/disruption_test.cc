@@ -134,7 +134,7 @@ TEST(JobDisruption, UnknownGroupSpendsARetryOnlyForFailures) {
 }
 
 // The node goes while no controller runs: what is found missing later is an eviction as well.
-TEST(JobDisruption, NodeIsLostWhileNoControllerRuns) {
+TEST(JobDisruption, UsersF_574_NodeIsLostWhileNoControllerRuns) {
   scenario([](Bench& bench) {
     ASSERT_TRUE(bench.run_job(
         JobText{.policies = "[{event: PodEvicted, action: RestartJob}]", .spec = "  maxRetry: 1\n"}.yaml(), 2));

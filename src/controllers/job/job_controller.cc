@@ -409,7 +409,7 @@ class JobController : public Controller {
   }
 
   static constexpr std::size_t kVanishedMax = 100'000;  // a job; beyond it the recorded counters tell
-  static constexpr rt::Duration kGather = std::chrono::milliseconds(2);
+  static constexpr rt::Duration kGather = std::chrono::milliseconds(30);
   static constexpr rt::Duration kWakeMin = std::chrono::milliseconds(1);
   static constexpr rt::Duration kRetryMax = std::chrono::seconds(4);  // all is well ten seconds after a fault
   static constexpr rt::Duration kRefusedRetryMax = std::chrono::seconds(60);

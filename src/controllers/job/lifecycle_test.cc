@@ -209,7 +209,7 @@ TEST(JobLifecycle, MinSuccessEndsTheOthers) {
 }
 
 // C: why a job waits is said on the job itself.
-TEST(JobWaiting, UsersC_3834_SaysWhy) {
+TEST(JobWaiting, UsersC_3834_UsersC_519_SaysWhy) {
   scenario([](Bench& bench) {
     std::string text = JobText{}.yaml();
     text.replace(text.find("queue: default"), 14, "queue: missing");

@@ -32,14 +32,15 @@ enum class MissingClaim : std::uint8_t { Wait, EmptyDir };
 struct PlanOptions {
   MissingClaim missing_claim = MissingClaim::Wait;
   // Counters alone are written this long after they changed, and not more often than this.
-  rt::Duration counters_delay = std::chrono::milliseconds(20);
-  rt::Duration counters_interval = std::chrono::seconds(1);
+  rt::Duration counters_delay = std::chrono::milliseconds(100);
+  rt::Duration counters_interval = std::chrono::seconds(2);
   // A success is recorded this long after it, so that those of a gang become one write, and those that follow it not
   // more often than this; at once if its pod goes, for then nobody else knows of it.
-  rt::Duration record_delay = std::chrono::milliseconds(50);
-  rt::Duration record_interval = std::chrono::milliseconds(500);
-  // A text in which only numbers change is not written more often than this. One that says something else is written
-  // like the counters, but less and less often (up to this) if that goes on.
+  rt::Duration record_delay = std::chrono::milliseconds(20);
+  rt::Duration record_interval = std::chrono::seconds(1);
+  // A text in which only numbers change is not written more often than the second of these. One that says something
+  // else is written as often as the first, but less and less often (up to the second) if that goes on.
+  rt::Duration reword_interval = std::chrono::seconds(1);
   rt::Duration message_interval = std::chrono::seconds(30);
 };
 

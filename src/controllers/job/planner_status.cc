@@ -130,15 +130,18 @@ rt::Instant Planner::due(const JobStatus& status) const {
   }
   JobStatus same_text = status;
   same_text.state.message = job_.status.state.message;
-  if (!(same_text == job_.status)) return counters;
-  if (is_reworded(status)) return std::max(counters, after(memory.reworded, reword_pause()));
+  const rt::Instant worded =
+      std::max({gathered, after(memory.written, options_.reword_interval), after(memory.reworded, reword_pause())});
+  const bool is_new_text = is_reworded(status);
+  if (!(same_text == job_.status)) return is_new_text ? std::min(counters, worded) : counters;
+  if (is_new_text) return worded;
   return std::max(gathered, after(memory.written, options_.message_interval));
 }
 
 // What changes all the time is no news.
 rt::Duration Planner::reword_pause() const {
   constexpr int kAtOnce = 5;
-  rt::Duration pause = options_.counters_interval;
+  rt::Duration pause = options_.reword_interval;
   for (int i = kAtOnce; i < observed_.memory.rewordings && pause < options_.message_interval; ++i) pause *= 2;
   return std::min(pause, options_.message_interval);
 }

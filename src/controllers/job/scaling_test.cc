@@ -256,7 +256,7 @@ TEST(JobCompletedIndexes, RestartRunsEverythingAgain) {
   });
 }
 
-TEST(JobFaults, UsersA_871_Scenario72OthersWriteAllTheTime) {
+TEST(JobFaults, UsersA_871_UsersF_1492_Scenario72OthersWriteAllTheTime) {
   scenario([](Bench& bench) {
     sim::PlayedScheduler scheduler(bench.cluster.runtime(), bench.cluster.client());
     sim::PlayedKubelet kubelet(bench.cluster.runtime(), bench.cluster.client());

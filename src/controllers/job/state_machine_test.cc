@@ -202,7 +202,7 @@ TEST(JobStateMachine, OtherRulesForEveryOutcome) {
 }
 
 // Issues 1519 and 3067 of Volcano: 0 stands for 3, and a resume spends nothing.
-TEST(JobStateMachine, UsersF_RetryArithmetic) {
+TEST(JobStateMachine, UsersF_1519_RetryArithmetic) {
   JobSpec spec = spec_of(1, 1, std::nullopt, std::nullopt);
   EXPECT_EQ(max_retry_of(spec), 3);
   spec.max_retry = 1;

@@ -11,7 +11,7 @@ const char* const kSsh = "  plugins: {ssh: []}\n";
 
 // Key pairs are made beside the workers: jobs that need none do not wait for them.
 TEST(JobTiming, KeyPairsHoldUpNobodyElse) {
-  rt::run_seeds(1, 3, [](rt::SimRuntime& runtime) {
+  sim::play(1, 3, [](rt::Runtime& runtime) {
     JobControllerOptions options;
     int made = 0;
     options.make_keys = [&] {
@@ -33,7 +33,7 @@ TEST(JobTiming, KeyPairsHoldUpNobodyElse) {
 }
 
 TEST(JobTiming, KeyPairThatFailsIsMadeAgain) {
-  rt::run_seeds(1, 3, [](rt::SimRuntime& runtime) {
+  sim::play(1, 3, [](rt::Runtime& runtime) {
     JobControllerOptions options;
     int tries = 0;
     options.make_keys = [&]() -> Result<SshKeyPair> {

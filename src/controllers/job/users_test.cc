@@ -105,7 +105,7 @@ TEST(JobUsers, UsersA_GroupDeletedByHandComesBack) {
   });
 }
 
-TEST(JobUsers, UsersC_1094_WaitingForADayMakesFewEventsAndWrites) {
+TEST(JobUsers, UsersC_1094_UsersD_3072_WaitingForADayMakesFewEventsAndWrites) {
   scenario(
       [](Bench& bench) {
         bench.cluster.apply(JobText{}.yaml());
@@ -235,7 +235,7 @@ TEST(JobUsers, UsersH_3604_TtlOfFinishedJobs) {
   });
 }
 
-TEST(JobUsers, UsersH_2633_NothingIsReservedAtTheEnd) {
+TEST(JobUsers, UsersH_2633_UsersH_4033_NothingIsReservedAtTheEnd) {
   scenario([](Bench& bench) {
     Players players(bench);
     bench.cluster.apply(JobText{}.yaml());

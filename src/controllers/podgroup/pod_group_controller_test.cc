@@ -23,7 +23,7 @@ using Fixture = testing::PodGroupFixture;
 namespace resources = sim::resources;
 
 void with_fixture(const std::function<void(Fixture&)>& body, const PodGroupControllerOptions& options = {}) {
-  rt::run_seeds(1, 5, [&](rt::SimRuntime& runtime) {
+  sim::play(1, 5, [&](rt::Runtime& runtime) {
     Fixture fixture(runtime, options);
     body(fixture);
   });
@@ -136,7 +136,7 @@ TEST(PodGroupScenario, P12AStatefulSetGoesToZeroAndBack) {
 
 // users.md, theme H: volcano#3374, #3563. Whatever the timing, the pod of the last scale has its group.
 TEST(PodGroupScenario, Users3374_Users3563_AFastScaleToZeroAndBackKeepsTheGroup) {
-  rt::run_seeds(1, 60, [](rt::SimRuntime& runtime) {
+  sim::play(1, 60, [](rt::Runtime& runtime) {
     Fixture f(runtime);
     f.start();
     f.process->faults().set_plan({.delay_max = milliseconds(20), .event_delay_max = milliseconds(50)});
@@ -203,7 +203,7 @@ TEST(PodGroupScenario, D7ANewTemplateIsFollowedAndForeignFieldsStay) {
 }
 
 TEST(PodGroupScenario, P16ARestartWritesNothingAndOldReplicaSetsCostNothing) {
-  rt::run_seeds(1, 1, [](rt::SimRuntime& runtime) {
+  sim::play(1, 1, [](rt::Runtime& runtime) {
     Fixture f(runtime);
     f.start();
     for (int i = 0; i < 100; ++i) f.workload("ReplicaSet", "old-" + std::to_string(i), 0);
@@ -285,7 +285,7 @@ class ClosedQueue final : public apiserver::AdmissionHook {
 };
 
 TEST(PodGroupScenario, Users5027_ARefusalIsSaidOnThePodAndTriedAgain) {
-  rt::run_seeds(1, 5, [](rt::SimRuntime& runtime) {
+  sim::play(1, 5, [](rt::Runtime& runtime) {
     const auto hook = std::make_shared<ClosedQueue>();
     Fixture f(runtime, {}, {hook});
     f.start();

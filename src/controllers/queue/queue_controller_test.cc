@@ -19,7 +19,7 @@ namespace resources = sim::resources;
 constexpr std::uint64_t kSeeds = 5;
 
 void with_fixture(const std::function<void(QueueFixture&)>& body, const QueueControllerOptions& options = {}) {
-  rt::run_seeds(1, kSeeds, [&](rt::SimRuntime& runtime) {
+  sim::play(1, kSeeds, [&](rt::Runtime& runtime) {
     QueueFixture fixture(runtime, options);
     body(fixture);
   });
@@ -267,7 +267,7 @@ TEST(QueueScenario, Q16ACommandGivenWhileNobodyRanIsCarriedOut) {
 }
 
 TEST(QueueScenario, Q17TwoManagersCarryACommandOutOnce) {
-  rt::run_seeds(1, 40, [](rt::SimRuntime& runtime) {
+  sim::play(1, 40, [](rt::Runtime& runtime) {
     QueueFixture f(runtime);
     f.start();
     ControllerProcess other(runtime, f.cluster.client(), f.log,

@@ -36,6 +36,22 @@ class ClusterFeeds::Feed final : private kube::ReflectorSink {
   [[nodiscard]] bool has_synced() const { return synced_.load(std::memory_order_acquire); }
   void relist() { stop_turn(); }
   [[nodiscard]] std::uint64_t undecodable() const { return undecodable_.load(); }
+  [[nodiscard]] rt::Duration silence() {
+    const rt::Instant now = runtime_.now();
+    std::shared_ptr<kube::Reflector> reflector;
+    {
+      rt::MutexLock lock(mutex_);
+      reflector = reflector_;
+    }
+    std::uint64_t frames = 0;
+    if (reflector) {
+      const kube::Reflector::Counts counts = reflector->counts();
+      frames = counts.lists + counts.events + counts.bookmarks;
+    }
+    if (heard_at_ == rt::Instant{} || (frames != frames_heard_ && frames > 0)) heard_at_ = now;
+    frames_heard_ = frames;
+    return now - heard_at_;
+  }
 
  private:
   // A reflector lists when it begins; a new one is a relist.
@@ -43,13 +59,15 @@ class ClusterFeeds::Feed final : private kube::ReflectorSink {
     while (!stop_.token().stop_requested()) {
       auto turn = std::make_shared<rt::StopSource>(runtime_, stop_.token());
       auto last = turn;
+      kube::ReflectorSink& sink = *this;  // the base is private: nobody else may convert
+      const auto reflector = std::make_shared<kube::Reflector>(runtime_, client_, log_, options_, sink);
       {
         rt::MutexLock lock(mutex_);
         last.swap(turn_);
+        reflector_ = reflector;
       }
       last.reset();  // without the lock: its end may wait
-      kube::Reflector reflector(runtime_, client_, log_, options_, *this);
-      reflector.run(turn->token());
+      reflector->run(turn->token());
     }
   }
   void stop_turn() {
@@ -129,6 +147,11 @@ class ClusterFeeds::Feed final : private kube::ReflectorSink {
   std::atomic<std::uint64_t> undecodable_{0};
   rt::Mutex mutex_;
   std::shared_ptr<rt::StopSource> turn_ BASALT_GUARDED_BY(mutex_);
+  std::shared_ptr<kube::Reflector> reflector_ BASALT_GUARDED_BY(mutex_);  // the present one, for its counts
+  // Used only by the thread that asks for silence().
+  std::uint64_t frames_heard_ = 0;
+  rt::Instant heard_at_{};
+
   kube::Revision revision_ = 0;  // used only by the feed's thread
   rt::Thread thread_;
 };
@@ -165,6 +188,8 @@ void ClusterFeeds::relist() {
   nodes_->relist();
   pods_->relist();
 }
+
+ClusterFeeds::Silence ClusterFeeds::silence() { return {nodes_->silence(), pods_->silence()}; }
 
 std::uint64_t ClusterFeeds::undecodable() const { return nodes_->undecodable() + pods_->undecodable(); }
 

@@ -27,6 +27,13 @@ class ClusterFeeds {
   // Drops what is known of the position and lists everything again; for when the cache was found out of step.
   void relist();
   [[nodiscard]] std::uint64_t undecodable() const;
+  // How long each watch has been silent: no event, no bookmark, no list. A server that works sends a bookmark every
+  // minute; after 90 s the watch is opened anew. Asked regularly, by one thread: it notices progress between two calls.
+  struct Silence {
+    rt::Duration nodes{};
+    rt::Duration pods{};
+  };
+  [[nodiscard]] Silence silence();
 
  private:
   class Feed;

@@ -200,5 +200,45 @@ TEST(ShardPlan, ObjectsAndTheirShards) {
     EXPECT_EQ(seat_of_object(*rules, other).shard, kNoShard) << other;
 }
 
+// Half of the nodes are busy from 20 to 23 o'clock. Once the week is known and the forecast has proved right, the
+// scheduler that wants quiet nodes gives them up an hour before that, and has them back in the night.
+TEST(ShardPlan, NodesLeaveBeforeTheirBusyHourIfAForecastIsAskedFor) {
+  const auto rules = rules_of(R"(schedulerConfigs:
+- name: quiet
+  policies:
+  - {name: allocation-rate, arguments: {maxCPUUtil: 0.5}}
+  - {name: forecast, arguments: {maxCPUUtil: 0.05, mode: "on"}}
+)");
+  ClusterState state(rules->catalog);
+  constexpr std::uint64_t kNodes = 8;
+  for (std::uint64_t i = 0; i < kNodes; ++i) state.put_node(node_of("n" + std::to_string(i), false));
+  ShardPlan plan(rules, state);
+  constexpr std::int64_t kMidnight = 1'767'225'600;
+  plan.rebuild({}, kMidnight);
+  for (std::int64_t hour = 0; hour < 21 * 24; ++hour) {
+    const std::int64_t of_day = hour % 24;
+    for (std::uint64_t i = 0; i < kNodes / 2; ++i) {
+      PodReading pod;
+      pod.uid = {i, i};
+      pod.node = "n" + std::to_string(i);
+      pod.counts = of_day >= 20 && of_day < 23;
+      pod.requests = {7000, 0, {}};
+      if (pod.counts) {
+        state.put_pod(pod);
+      } else {
+        state.remove_pod(pod.uid);
+      }
+    }
+    plan.look_again(kMidnight + hour * 3600);
+    const bool is_busy = of_day >= 20 && of_day < 23;
+    const bool is_foreseen = of_day == 19 && hour >= 14 * 24;
+    const bool may_be_foreseen = of_day == 19 && hour >= 7 * 24;
+    if (may_be_foreseen && !is_foreseen) continue;
+    EXPECT_EQ(plan.shard_size(0), is_busy || is_foreseen ? kNodes / 2 : kNodes) << "hour " << hour;
+    EXPECT_EQ(plan.disagreements(), 0u);
+  }
+  EXPECT_LT(plan.forecast().error_points(), 10);
+}
+
 }  // namespace
 }  // namespace basalt::controllers::sharding

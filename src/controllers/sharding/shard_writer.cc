@@ -82,6 +82,37 @@ std::string patch_body(const NodeShard& stored, const Names& nodes) {
   return body;
 }
 
+// What the controller says in the status. `in_use`: only if it changes that, too.
+std::string status_body(const NodeShard& stored, const Names* in_use, const Names& to_add, const Names& to_remove,
+                        const api::Time& now) {
+  std::string body;
+  json::Writer writer(body);
+  writer.begin_object();
+  writer.key("metadata");
+  writer.begin_object();
+  writer.key("resourceVersion");
+  writer.string(stored.metadata.resource_version);
+  writer.end_object();
+  writer.key("status");
+  writer.begin_object();
+  if (in_use != nullptr) write_names(writer, "nodesInUse", *in_use);
+  // Empty lists are left out, as the schedulers do.
+  for (const auto& [key, list] : {std::pair<std::string_view, const Names*>{"nodesToAdd", &to_add},
+                                  std::pair<std::string_view, const Names*>{"nodesToRemove", &to_remove}}) {
+    if (list->empty()) {
+      writer.key(key);
+      writer.null();
+    } else {
+      write_names(writer, key, *list);
+    }
+  }
+  writer.key("lastUpdateTime");
+  writer.string(now.to_string());
+  writer.end_object();
+  writer.end_object();
+  return body;
+}
+
 const kube::Resource& shard_resource() {
   static const kube::Resource resource = kube::resource_of<NodeShard>();
   return resource;
@@ -351,79 +382,71 @@ std::set<std::string, std::less<>> ShardWriter::overdue() const {
   return names;
 }
 
-void ShardWriter::write_statuses(const std::set<std::string, std::less<>>& names, rt::Duration grace,
-                                 const rt::StopToken& stop) {
+std::vector<std::string> ShardWriter::overdue_nodes(const std::string& shard, const Names& to_remove,
+                                                    rt::Duration grace) {
+  Names late;
+  if (to_remove.empty() || grace <= rt::Duration::zero()) {
+    overdue_.erase(shard);
+    return late;
+  }
+  auto& since = overdue_[shard];
+  std::erase_if(
+      since, [&](const auto& entry) { return !std::binary_search(to_remove.begin(), to_remove.end(), entry.first); });
+  const rt::Instant now = runtime_.now();
+  for (const std::string& node : to_remove) {
+    if (now - since.emplace(node, now).first->second >= grace) late.push_back(node);
+  }
+  return late;
+}
+
+std::vector<ShardWriter::Stripped> ShardWriter::write_statuses(const std::set<std::string, std::less<>>& names,
+                                                               rt::Duration grace, const rt::StopToken& stop) {
   const View view = stored();
+  const api::Time now =
+      api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(runtime_.wall_now()));
   std::vector<kube::Request> requests;
+  std::vector<std::size_t> stripped;  // by request: nodes taken from the scheduler
   for (const std::string& name : names) {
     const auto place = view.find(name);
+    if (place == view.end()) overdue_.erase(name);
     if (place == view.end() || uncertain_.contains(name)) continue;
     const NodeShard& shard = *place->second;
     const Names desired = sorted_copy(shard.spec.nodes_desired);
     Names in_use = sorted_copy(shard.status.nodes_in_use);
     Names to_remove = minus(in_use, desired);
-    bool is_stripped = false;
-    if (to_remove.empty() || grace <= rt::Duration::zero()) {
-      overdue_.erase(name);
-    } else {
-      Overdue& overdue = overdue_[name];
-      if (overdue.nodes != to_remove) overdue = {to_remove, runtime_.now()};
-      if (runtime_.now() - overdue.since >= grace) {
-        in_use = minus(in_use, to_remove);
-        log_.warn("a scheduler did not give up nodes in time; they are taken out of its nodesInUse",
-                  {{"shard", name}, {"nodes", to_remove.size()}});
-        to_remove.clear();
-        is_stripped = true;
-        overdue_.erase(name);
-      }
+    const Names late = overdue_nodes(name, to_remove, grace);
+    const std::size_t taken = late.size();
+    if (taken > 0) {
+      in_use = minus(in_use, late);
+      to_remove = minus(to_remove, late);
     }
     const Names to_add = minus(desired, in_use);
-    if (!is_stripped && to_add == sorted_copy(shard.status.nodes_to_add) &&
+    if (taken == 0 && to_add == sorted_copy(shard.status.nodes_to_add) &&
         to_remove == sorted_copy(shard.status.nodes_to_remove))
       continue;
-    std::string body;
-    json::Writer writer(body);
-    writer.begin_object();
-    writer.key("metadata");
-    writer.begin_object();
-    writer.key("resourceVersion");
-    writer.string(shard.metadata.resource_version);
-    writer.end_object();
-    writer.key("status");
-    writer.begin_object();
-    if (is_stripped) write_names(writer, "nodesInUse", in_use);
-    // Empty lists are left out, as the schedulers do.
-    for (const auto& [key, list] : {std::pair<std::string_view, const Names*>{"nodesToAdd", &to_add},
-                                    std::pair<std::string_view, const Names*>{"nodesToRemove", &to_remove}}) {
-      if (list->empty()) {
-        writer.key(key);
-        writer.null();
-      } else {
-        write_names(writer, key, *list);
-      }
-    }
-    writer.key("lastUpdateTime");
-    writer.string(
-        api::Time::from(std::chrono::time_point_cast<std::chrono::system_clock::duration>(runtime_.wall_now()))
-            .to_string());
-    writer.end_object();
-    writer.end_object();
     kube::Request request;
     request.verb = kube::Verb::Patch;
     request.resource = shard_resource();
     request.name = name;
     request.subresource = "status";
-    request.body = std::move(body);
+    request.body = status_body(shard, taken > 0 ? &in_use : nullptr, to_add, to_remove, now);
     request.timeout = std::chrono::seconds(10);
     requests.push_back(std::move(request));
+    stripped.push_back(taken);
   }
   if (const std::size_t allowance = breaker_.allowance(runtime_.now()); requests.size() > allowance)
     requests.resize(allowance);
-  if (requests.empty()) return;
+  std::vector<Stripped> done;
+  if (requests.empty()) return done;
   const auto results = client_.call_all(requests, {.in_flight_max = 16, .failures_max = 0}, stop);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].ok()) {
       breaker_.record(runtime_.now(), true);
+      if (stripped[i] > 0) {
+        log_.warn("a scheduler did not give up nodes in time; they are taken out of its nodesInUse",
+                  {{"shard", requests[i].name}, {"nodes", stripped[i]}});
+        done.push_back({requests[i].name, stripped[i]});
+      }
       Result<NodeShard> object = kube::decode_object<NodeShard>(*results[i]);
       if (object.ok()) remember(requests[i].name, std::make_shared<const NodeShard>(std::move(object).value()));
     } else if (!results[i].error().is(Reason::Cancelled)) {
@@ -431,6 +454,7 @@ void ShardWriter::write_statuses(const std::set<std::string, std::less<>>& names
       breaker_.record(runtime_.now(), !results[i].error().is_transient());
     }
   }
+  return done;
 }
 
 }  // namespace basalt::controllers::sharding

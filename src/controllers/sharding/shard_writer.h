@@ -58,9 +58,15 @@ class ShardWriter {
   [[nodiscard]] std::map<std::string, Stored, std::less<>> stored() const;
   // Whether the object says what we wrote last. For the informer's thread.
   [[nodiscard]] bool is_as_written(const NodeShard& shard) const;
+  struct Stripped {  // nodes that were taken from a scheduler that did not give them up
+    std::string shard;
+    std::size_t nodes = 0;
+  };
   // Brings nodesToAdd and nodesToRemove of these in line with what is stored; what fails is left for later. Names of
-  // nodes that a scheduler should have given up `grace` ago are taken out of its nodesInUse (0: never).
-  void write_statuses(const std::set<std::string, std::less<>>& names, rt::Duration grace, const rt::StopToken& stop);
+  // nodes that a scheduler should have given up `grace` ago are taken out of its nodesInUse (0: never); returned are
+  // those for which that succeeded.
+  std::vector<Stripped> write_statuses(const std::set<std::string, std::less<>>& names, rt::Duration grace,
+                                       const rt::StopToken& stop);
   // Objects with nodes in use that others are to get, while write_statuses() is given a grace.
   [[nodiscard]] std::set<std::string, std::less<>> overdue() const;
   [[nodiscard]] CircuitBreaker::State breaker_state() const { return breaker_.state(); }
@@ -81,6 +87,9 @@ class ShardWriter {
   // Reads the object from the server; true if we know it then.
   bool refresh(const std::string& name, const rt::StopToken& stop);
   void count_failure(const Error& error, PublishResult& outcome);
+  // Nodes that are taken from a scheduler now, because it was to give them up `grace` ago. Keeps the times.
+  std::vector<std::string> overdue_nodes(const std::string& shard, const std::vector<std::string>& to_remove,
+                                         rt::Duration grace);
 
   // Fixed after construction.
   rt::Runtime& runtime_;
@@ -99,11 +108,8 @@ class ShardWriter {
   };
   std::map<std::string, Own, std::less<>> own_;
   std::map<std::string, std::vector<std::string>, std::less<>> uncertain_;  // what a lost write may have stored
-  struct Overdue {
-    std::vector<std::string> nodes;
-    rt::Instant since;
-  };
-  std::map<std::string, Overdue, std::less<>> overdue_;  // nodes in use that others are to get
+  // By object: nodes in use that others are to get, and since when.
+  std::map<std::string, std::map<std::string, rt::Instant, std::less<>>, std::less<>> overdue_;
   CircuitBreaker breaker_;
 };
 

@@ -2,6 +2,8 @@
 
 #include "controllers/sharding/testing/sharding_fixture.h"
 
+// The numbers in the names are the rows of the scenario table.
+
 namespace basalt::controllers::sharding::testing {
 namespace {
 
@@ -9,7 +11,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 constexpr std::uint64_t kSeeds = 3;
 
-TEST(OnlineConfiguration, WithoutConfigMapTheFlagsCount) {
+TEST(OnlineConfiguration, Rows35And36_WithoutConfigMapTheFlagsCount) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.nodes("n", 3);
     f.pod("p", "n0", "6");
@@ -32,7 +34,7 @@ TEST(OnlineConfiguration, WithoutConfigMapTheFlagsCount) {
   });
 }
 
-TEST(OnlineConfiguration, ALimitShrinksAtOnce) {
+TEST(OnlineConfiguration, Row37_ALimitShrinksAtOnce) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     const auto with_limit = [](int limit) {
       return "schedulerConfigs: [{name: volcano, policies: [{name: node-limit, arguments: {maxNodes: " +
@@ -51,7 +53,7 @@ TEST(OnlineConfiguration, ALimitShrinksAtOnce) {
   });
 }
 
-TEST(OnlineConfiguration, ABrokenOneChangesNothingAndIsSaid) {
+TEST(OnlineConfiguration, Rows38And42And43_ABrokenOneChangesNothingAndIsSaid) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.configure(kUsualDocument);
     f.nodes("n", 3);
@@ -100,7 +102,7 @@ TEST(OnlineConfiguration, ABrokenOneChangesNothingAndIsSaid) {
   });
 }
 
-TEST(OnlineConfiguration, AnEmptyOneAtTheStartDeletesNothing) {
+TEST(OnlineConfiguration, Row39_AnEmptyOneAtTheStartDeletesNothing) {
   for (const char* broken : {"", "schedulerConfigs: []", "{bad yaml{{"}) {
     with_sharding(kSeeds, [&](ShardingFixture& f) {
       f.nodes("n", 2);
@@ -136,7 +138,7 @@ TEST(OnlineConfiguration, NodesOfAForeignShardAreNotTakenWhileItMayNotBeDeleted)
   });
 }
 
-TEST(OnlineConfiguration, ThePeriodChangesAtOnceAndANonsenseOneIsIgnored) {
+TEST(OnlineConfiguration, Row41_ThePeriodChangesAtOnceAndANonsenseOneIsIgnored) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     const auto with_period = [](std::string_view period, int limit) {
       return "schedulerConfigs: [{name: s, policies: [{name: allocation-rate, arguments: {maxCPUUtil: 0.1}}, {name: "
@@ -159,7 +161,7 @@ TEST(OnlineConfiguration, ThePeriodChangesAtOnceAndANonsenseOneIsIgnored) {
   });
 }
 
-TEST(OnlineConfiguration, TheSpellingsOfTheDesignDocument) {
+TEST(OnlineConfiguration, Row47_TheSpellingsOfTheDesignDocument) {
   const auto result_of = [](std::string_view document) {
     std::map<std::string, Names> result;
     with_sharding(1, [&](ShardingFixture& f) {
@@ -203,7 +205,7 @@ enableNodeEventTrigger: yes
   EXPECT_EQ(kebab.at("volcano-scheduler").size(), 3u);
 }
 
-TEST(OnlineConfiguration, AMalformedFlagLeavesTheBuiltInPair) {
+TEST(OnlineConfiguration, Row44_AMalformedFlagLeavesTheBuiltInPair) {
   ShardingOptions options;
   options.scheduler_configs = {"a:b:0:1:true:1:2", "broken"};
   options.config_map = "";

@@ -26,6 +26,7 @@ namespace {
 using api::shard::NodeShard;
 
 constexpr std::string_view kTooLarge = "NodeShardTooLarge";
+constexpr std::string_view kOverdue = "HandoverOverdue";
 constexpr std::string_view kTooFew = "TooFewNodes";
 constexpr std::size_t kVisitsMax = 4096;                        // of nodes, before sync work is looked at again
 constexpr rt::Duration kPoll = std::chrono::milliseconds(100);  // while caches are being filled
@@ -215,7 +216,13 @@ void ShardingController::step() {
     publish(due == PublishClock::Due::Sync);
   has_more_ = absorb();
   if (!statuses_.empty() && (applied_.write_status || applied_.handover_grace > rt::Duration::zero())) {
-    writer_.write_statuses(statuses_, applied_.handover_grace, stop_.token());
+    for (const ShardWriter::Stripped& taken :
+         writer_.write_statuses(statuses_, applied_.handover_grace, stop_.token())) {
+      event(taken.shard, kOverdue,
+            std::to_string(taken.nodes) +
+                " nodes that others are to have were taken out of nodesInUse: the scheduler of this shard did not give "
+                "them up in time; is it running?");
+    }
     statuses_.clear();
   }
   check_cache();
@@ -290,7 +297,12 @@ void ShardingController::take_shard_changes() {
 }
 
 bool ShardingController::absorb() {
-  const bool has_more = tables_->state.has_changes() && plan_->absorb(kVisitsMax, unix_now());
+  bool has_more = false;
+  if (tables_->state.has_changes()) {
+    const rt::Instant begin = runtime_.now();
+    has_more = plan_->absorb(kVisitsMax, unix_now());
+    metrics_.visited(runtime_.now() - begin);
+  }
   if (tables_->state.take_urgent() && is_event_driven()) clock_.trigger(runtime_.now());
   return has_more;
 }
@@ -380,6 +392,8 @@ void ShardingController::check_cache() {
       log_.warn("sums of requests were wrong and have been corrected", {{"nodes", *wrong}});
     }
     metrics_.count_events(tables_->state);
+    const ClusterFeeds::Silence silence = tables_->feeds.silence();
+    metrics_.show_silence(silence.nodes, silence.pods);
     metrics_.show_breaker(writer_.breaker_state());
     // Nodes that a scheduler does not give up are looked at until it does, or their time is over.
     if (applied_.handover_grace > rt::Duration::zero()) statuses_.merge(writer_.overdue());

@@ -8,6 +8,8 @@ namespace {
 constexpr std::string_view kNodes = "volcano_sharding_nodes";
 constexpr std::string_view kMissing = "volcano_sharding_missing_nodes";
 constexpr std::string_view kBytes = "volcano_sharding_object_bytes";
+constexpr std::string_view kLag = "volcano_sharding_watch_lag_seconds";
+constexpr std::string_view kLagHelp = "Since the API server last sent anything on this watch.";
 constexpr std::string_view kHandover = "volcano_sharding_handover_pending";
 
 std::string name_of(const ShardPlan& plan, ShardIndex shard) {
@@ -22,6 +24,8 @@ ShardingMetrics::ShardingMetrics(kube::Metrics& metrics)
       breaker_(metrics.gauge("volcano_sharding_breaker_state", "Writes: 0 pass, 1 one is tried, 2 pause.")),
       forecast_error_(metrics.gauge("volcano_sharding_forecast_error_points",
                                     "How far forecasts of an hour ago were off lately, in points.")),
+      nodes_lag_(metrics.gauge(kLag, kLagHelp, {{"resource", "nodes"}})),
+      pods_lag_(metrics.gauge(kLag, kLagHelp, {{"resource", "pods"}})),
       pod_events_(metrics.counter("volcano_sharding_events_total", "Changes seen.", {{"kind", "pod"}})),
       node_events_(metrics.counter("volcano_sharding_events_total", "Changes seen.", {{"kind", "node"}})),
       mismatches_(metrics.counter("volcano_sharding_audit_mismatch_total",
@@ -34,6 +38,11 @@ ShardingMetrics::ShardingMetrics(kube::Metrics& metrics)
                                    kube::Metrics::seconds_bounds())),
       visit_(metrics.histogram("volcano_sharding_event_seconds", "One batch of changed nodes.",
                                {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1})) {}
+
+void ShardingMetrics::show_silence(rt::Duration nodes, rt::Duration pods) const {
+  nodes_lag_.set(seconds(nodes));
+  pods_lag_.set(seconds(pods));
+}
 
 void ShardingMetrics::shard_gauge(std::string_view name, std::string_view help, const std::string& shard,
                                   double value) {

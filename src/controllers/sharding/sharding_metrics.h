@@ -18,6 +18,8 @@ class ShardingMetrics {
 
   void show_plan(const ShardPlan& plan);
   void show_breaker(CircuitBreaker::State state);
+  // How long the watches have been silent.
+  void show_silence(rt::Duration nodes, rt::Duration pods) const;
   void show_ready(bool is_ready) const { ready_.set(is_ready ? 1 : 0); }
   void count_events(const ClusterState& state);
   // The state was replaced by another, which begins to count at zero.
@@ -35,7 +37,7 @@ class ShardingMetrics {
   void shard_gauge(std::string_view name, std::string_view help, const std::string& shard, double value);
 
   kube::Metrics& metrics_;
-  kube::Gauge ready_, breaker_, forecast_error_;
+  kube::Gauge ready_, breaker_, forecast_error_, nodes_lag_, pods_lag_;
   kube::Counter pod_events_, node_events_, mismatches_;
   kube::Histogram publish_ok_, publish_failed_, recompute_, visit_;
   ClusterState::Counts seen_;

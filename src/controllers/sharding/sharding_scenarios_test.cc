@@ -2,6 +2,8 @@
 
 #include "controllers/sharding/testing/sharding_fixture.h"
 
+// The numbers in the names are the rows of the scenario table.
+
 namespace basalt::controllers::sharding::testing {
 namespace {
 
@@ -18,7 +20,7 @@ void with_usual(const std::function<void(ShardingFixture&)>& body) {
 
 // Objects.
 
-TEST(ShardObjects, AnEmptyClusterHasOneEmptyShardEach) {
+TEST(ShardObjects, Row02_AnEmptyClusterHasOneEmptyShardEach) {
   with_usual([](ShardingFixture& f) {
     f.start();
     f.settle();
@@ -32,7 +34,7 @@ TEST(ShardObjects, AnEmptyClusterHasOneEmptyShardEach) {
   });
 }
 
-TEST(ShardObjects, InUseIsTheSchedulersAndToAddToRemoveAreKept) {
+TEST(ShardObjects, Row03_InUseIsTheSchedulersAndToAddToRemoveAreKept) {
   with_usual([](ShardingFixture& f) {
     f.nodes("n", 3);
     f.start();
@@ -52,7 +54,7 @@ TEST(ShardObjects, InUseIsTheSchedulersAndToAddToRemoveAreKept) {
   });
 }
 
-TEST(ShardObjects, AStatusWithNullsIsRead) {
+TEST(ShardObjects, Row05_AStatusWithNullsIsRead) {
   with_usual([](ShardingFixture& f) {
     f.nodes("n", 1);
     f.cluster.apply(
@@ -66,7 +68,7 @@ TEST(ShardObjects, AStatusWithNullsIsRead) {
   });
 }
 
-TEST(ShardObjects, AShardThatBecomesEmptyKeepsItsList) {
+TEST(ShardObjects, Row06_AShardThatBecomesEmptyKeepsItsList) {
   with_usual([](ShardingFixture& f) {
     f.nodes("n", 1);
     f.start();
@@ -82,7 +84,7 @@ TEST(ShardObjects, AShardThatBecomesEmptyKeepsItsList) {
 
 // Utilisation.
 
-TEST(Utilisation, WhoCountsAndWhoDoesNot) {
+TEST(Utilisation, Rows07To15_WhoCountsAndWhoDoesNot) {
   with_usual([](ShardingFixture& f) {
     for (const char* name : {"sum", "over", "done", "mirror", "pending", "going", "free"}) f.node(name);
     f.pod("a", "sum", "1000m", "1Gi");
@@ -103,7 +105,7 @@ TEST(Utilisation, WhoCountsAndWhoDoesNot) {
   });
 }
 
-TEST(Utilisation, APodThatEndsFreesItsNodeAtOnce) {
+TEST(Utilisation, Row12_APodThatEndsFreesItsNodeAtOnce) {
   with_usual([](ShardingFixture& f) {
     f.node("n");
     f.pod("p", "n", "6000m");
@@ -117,7 +119,7 @@ TEST(Utilisation, APodThatEndsFreesItsNodeAtOnce) {
   });
 }
 
-TEST(Utilisation, BordersBelongToTheRange) {
+TEST(Utilisation, Row09_BordersBelongToTheRange) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.configure(R"(schedulerConfigs:
 - {name: low, policies: [{name: allocation-rate, arguments: {minCPUUtil: 0, maxCPUUtil: 0.49}}]}
@@ -134,7 +136,7 @@ TEST(Utilisation, BordersBelongToTheRange) {
   });
 }
 
-TEST(Utilisation, CapacityDividesUnlessAllocatableIsAskedFor) {
+TEST(Utilisation, Rows17And18_CapacityDividesUnlessAllocatableIsAskedFor) {
   with_usual([](ShardingFixture& f) {
     f.node("n", "", "10", ", allocatable: {cpu: \"8\", memory: 30Gi}");
     f.cluster.apply("{apiVersion: v1, kind: Node, metadata: {name: bare}}");
@@ -149,7 +151,7 @@ TEST(Utilisation, CapacityDividesUnlessAllocatableIsAskedFor) {
   });
 }
 
-TEST(Utilisation, QuantitiesInAnySpelling) {
+TEST(Utilisation, Row19_QuantitiesInAnySpelling) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.configure(R"(schedulerConfigs:
 - {name: tenth, policies: [{name: allocation-rate, arguments: {minCPUUtil: 0.1, maxCPUUtil: 0.1}}]}
@@ -168,7 +170,7 @@ TEST(Utilisation, QuantitiesInAnySpelling) {
 
 // Selection.
 
-TEST(Selection, WarmNodesFirstThenTheBusiest) {
+TEST(Selection, Row21_WarmNodesFirstThenTheBusiest) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.configure(R"(schedulerConfigs:
 - name: s
@@ -190,7 +192,7 @@ TEST(Selection, WarmNodesFirstThenTheBusiest) {
   });
 }
 
-TEST(Selection, TwoFiltersBothCount) {
+TEST(Selection, Rows23And24_TwoFiltersBothCount) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.configure(R"(schedulerConfigs:
 - name: s
@@ -211,7 +213,7 @@ TEST(Selection, TwoFiltersBothCount) {
   });
 }
 
-TEST(Selection, ALimitAloneAndTheRestForTheNext) {
+TEST(Selection, Row25_ALimitAloneAndTheRestForTheNext) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.configure(R"(schedulerConfigs:
 - {name: one, policies: [{name: node-limit, arguments: {maxNodes: 1}}]}
@@ -227,7 +229,22 @@ TEST(Selection, ALimitAloneAndTheRestForTheNext) {
   });
 }
 
-TEST(Selection, ANodeBetweenTheRangesIsNobodys) {
+TEST(Selection, Row26_OfTwoWithTheSameRangeTheFirstHasAll) {
+  with_sharding(kSeeds, [](ShardingFixture& f) {
+    f.configure(R"(schedulerConfigs:
+- {name: first, policies: [{name: allocation-rate, arguments: {minCPUUtil: 0, maxCPUUtil: 1}}]}
+- {name: second, policies: [{name: allocation-rate, arguments: {minCPUUtil: 0, maxCPUUtil: 1}}]}
+)");
+    f.nodes("n", 5);
+    f.pod("p", "n2", "7");
+    f.start();
+    f.settle();
+    EXPECT_EQ(f.desired("first").size(), 5u);
+    EXPECT_EQ(f.desired("second"), Names());  // it exists
+  });
+}
+
+TEST(Selection, Row27_ANodeBetweenTheRangesIsNobodys) {
   with_usual([](ShardingFixture& f) {
     f.node("n", "", "1");
     f.pod("p", "n", "650m");
@@ -239,7 +256,7 @@ TEST(Selection, ANodeBetweenTheRangesIsNobodys) {
   });
 }
 
-TEST(Selection, EqualNodesStayAndCostNoWrite) {
+TEST(Selection, Row29_EqualNodesStayAndCostNoWrite) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.configure("schedulerConfigs: [{name: s, policies: [{name: node-limit, arguments: {maxNodes: 1}}]}]\n");
     f.nodes("n", 100);
@@ -258,7 +275,7 @@ TEST(Selection, EqualNodesStayAndCostNoWrite) {
   });
 }
 
-TEST(Selection, WithoutArgumentsOnlyIdleNodesAndACollapsedRange) {
+TEST(Selection, Rows30And31_WithoutArgumentsOnlyIdleNodesAndACollapsedRange) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.configure(R"(schedulerConfigs:
 - {name: idle, policies: [{name: allocation-rate}]}
@@ -275,7 +292,7 @@ TEST(Selection, WithoutArgumentsOnlyIdleNodesAndACollapsedRange) {
   });
 }
 
-TEST(Selection, AMissedMinimumIsStatedAndFilledOnlyIfAsked) {
+TEST(Selection, Row32_AMissedMinimumIsStatedAndFilledOnlyIfAsked) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     const auto document = [](std::string_view mode) {
       return "schedulerConfigs: [{name: s, policies: [{name: allocation-rate, arguments: {maxCPUUtil: 0.2}}, {name: "
@@ -302,7 +319,7 @@ TEST(Selection, AMissedMinimumIsStatedAndFilledOnlyIfAsked) {
   });
 }
 
-TEST(Selection, AnotherWarmupLabel) {
+TEST(Selection, Rows33And53_AnotherWarmupLabel) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
     f.configure(R"(schedulerConfigs:
 - name: s

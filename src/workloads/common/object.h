@@ -61,6 +61,11 @@ struct OwnerKind {
   std::string_view api_version;
   std::string_view kind;
 };
+inline constexpr OwnerKind kDeploymentKind{"apps/v1", "Deployment"};
+inline constexpr OwnerKind kReplicaSetKind{"apps/v1", "ReplicaSet"};
+inline constexpr OwnerKind kStatefulSetKind{"apps/v1", "StatefulSet"};
+inline constexpr OwnerKind kJobKind{"batch/v1", "Job"};
+inline constexpr OwnerKind kServiceKind{"v1", "Service"};
 [[nodiscard]] json::Value controller_reference(const OwnerKind& kind, const Object& owner);
 
 // The condition of a type in a list of them, null if there is none.

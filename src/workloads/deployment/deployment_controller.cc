@@ -6,14 +6,9 @@
 #include "workloads/common/claim.h"
 
 namespace basalt::workloads {
-namespace {
-
-constexpr OwnerKind kKind{"apps/v1", "Deployment"};
-
-}  // namespace
 
 DeploymentController::DeploymentController(Context& context)
-    : KeyedController(context, {.name = "deployment", .kind = kKind, .resource = resources::kDeployments},
+    : KeyedController(context, {.name = "deployment", .kind = kDeploymentKind, .resource = resources::kDeployments},
                       context.caches.deployments) {
   expectations_.connect(context.caches.replica_sets.core());
   context.caches.replica_sets.add_handler([this](const kube::Change<Object>& change) {
@@ -44,7 +39,8 @@ rt::Outcome DeploymentController::reconcile(const Object& deployment, const rt::
 
 Result<DeploymentView> DeploymentController::observe(const Object& deployment, const rt::StopToken& stop) {
   BASALT_TRY(const api::Selector selector, selector_at(deployment.json, {"spec", "selector"}));
-  const ClaimRequest request{deployment, kKind, resources::kDeployments, resources::kReplicaSets, selector, {}};
+  const ClaimRequest request{deployment, kDeploymentKind, resources::kDeployments, resources::kReplicaSets, selector,
+                             {}};
   BASALT_TRY(const auto sets, claim(context_.caches.replica_sets, writer_, request, stop));
   BASALT_TRY(DeploymentView view, view_of(deployment, sets));
   for (const SetView& set : view.old) {

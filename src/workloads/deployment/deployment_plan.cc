@@ -11,7 +11,6 @@ namespace {
 
 using namespace deployment_keys;
 
-constexpr OwnerKind kKind{"apps/v1", "Deployment"};
 constexpr std::array<std::string_view, 7> kOwnAnnotations = {"kubectl.kubernetes.io/last-applied-configuration",
                                                              kRevision,
                                                              kRevisionHistory,
@@ -47,7 +46,7 @@ json::Value new_set(const DeploymentView& view) {
   set.ensure_path({"metadata", "name"}) = deployment.metadata.name + "-" + hash;
   set.ensure_path({"metadata", "namespace"}) = deployment.metadata.namespace_;
   set.ensure_path({"metadata", "labels"}) = *pod_template.find_path({"metadata", "labels"});
-  set.ensure_path({"metadata", "ownerReferences"}) = json::Array{controller_reference(kKind, deployment)};
+  set.ensure_path({"metadata", "ownerReferences"}) = json::Array{controller_reference(kDeploymentKind, deployment)};
   json::Value annotations{json::Object()};
   for (const json::Member& member : map_at(deployment.json, {"metadata", "annotations"})) {
     if (!is_own(member.key)) annotations.as_object().set(member.key, member.value);

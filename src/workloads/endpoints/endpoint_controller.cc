@@ -8,7 +8,6 @@
 namespace basalt::workloads {
 namespace {
 
-constexpr OwnerKind kKind{"v1", "Service"};
 // Pods of a service come and go together: what happens within this is written once.
 constexpr rt::Duration kBatchPause = std::chrono::milliseconds(50);
 
@@ -26,7 +25,7 @@ bool looks_the_same(const Pod& a, const Pod& b) {
 }  // namespace
 
 EndpointController::EndpointController(Context& context)
-    : KeyedController(context, {.name = "endpoint", .kind = kKind, .resource = resources::kServices},
+    : KeyedController(context, {.name = "endpoint", .kind = kServiceKind, .resource = resources::kServices},
                       context.caches.services) {
   expectations_.connect(context.caches.endpoints.core());
   expectations_.connect(context.caches.slices.core());

@@ -9,7 +9,6 @@
 namespace basalt::workloads {
 namespace {
 
-constexpr OwnerKind kKind{"batch/v1", "Job"};
 constexpr std::string_view kManager = "kubernetes.io/job-controller";
 constexpr std::string_view kIndexVariable = "JOB_COMPLETION_INDEX";
 
@@ -47,7 +46,7 @@ json::Value with_finalizer() {
 }  // namespace
 
 json::Value job_pod(const Object& job, const JobPlan::Create& create) {
-  json::Value pod = pod_of_template(object_at(job.json, {"spec", "template"}), kKind, job);
+  json::Value pod = pod_of_template(object_at(job.json, {"spec", "template"}), kJobKind, job);
   json::Value& finalizers = pod.ensure_path({"metadata", "finalizers"});
   if (!finalizers.is_array()) finalizers = json::Array();
   finalizers.as_array().emplace_back(kJobTrackingFinalizer);
@@ -68,12 +67,12 @@ json::Value job_pod(const Object& job, const JobPlan::Create& create) {
 }
 
 JobController::JobController(Context& context)
-    : KeyedController(context, {.name = "job", .kind = kKind, .resource = resources::kJobs}, context.caches.jobs) {
+    : KeyedController(context, {.name = "job", .kind = kJobKind, .resource = resources::kJobs}, context.caches.jobs) {
   expectations_.connect(context.caches.pods.core());
   context.caches.pods.add_handler([this](const kube::Change<Pod>& change) {
     add_owners(change);
     // Whoever carries our finalizer is our business even if its job is gone.
-    if (change.after && change.after->is_tracked && change.after->metadata.owner_kind == kKind.kind)
+    if (change.after && change.after->is_tracked && change.after->metadata.owner_kind == kJobKind.kind)
       add({change.after->metadata.namespace_.str(), change.after->metadata.owner_name.str()});
     if (change.after && change.after->metadata.owner_uid.empty() && !change.after->is_being_deleted())
       add_adopters(change.after->metadata.namespace_, change.after->metadata.labels);
@@ -87,7 +86,7 @@ rt::Outcome JobController::reconcile(const Object& job, const rt::StopToken& sto
     return rt::Outcome::failed(std::move(done).error());
   const auto selector = selector_at(job.json, {"spec", "selector"});
   if (!selector.ok()) return rt::Outcome::failed_for_good(selector.error().with_context("spec.selector"));
-  const ClaimRequest request{job, kKind, resources::kJobs, resources::kPods, *selector, with_finalizer()};
+  const ClaimRequest request{job, kJobKind, resources::kJobs, resources::kPods, *selector, with_finalizer()};
   const auto pods = claim(context_.caches.pods, writer_, request, stop);
   if (!pods.ok()) return rt::Outcome::failed(pods.error());
   const JobPlan plan = plan_job(job, *pods, context_.runtime.wall_now());
@@ -103,7 +102,8 @@ rt::Outcome JobController::gone(const api::ObjectKey& key, const rt::StopToken& 
 Done JobController::release_orphans(const api::ObjectKey& key, std::string_view job_uid, const rt::StopToken& stop) {
   std::vector<PodPtr> orphans;
   for (PodPtr& pod : context_.caches.pods.by_index(indexes::kTracked, key.ns + "/" + key.name)) {
-    if (pod->metadata.owner_uid != job_uid && pod->metadata.owner_kind == kKind.kind) orphans.push_back(std::move(pod));
+    if (pod->metadata.owner_uid != job_uid && pod->metadata.owner_kind == kJobKind.kind)
+      orphans.push_back(std::move(pod));
   }
   if (orphans.empty()) return Ok{};
   // The job may only be missing in the cache.

@@ -9,13 +9,12 @@
 namespace basalt::workloads {
 namespace {
 
-constexpr OwnerKind kKind{"apps/v1", "ReplicaSet"};
 constexpr std::string_view kFailure = "ReplicaFailure";
 
 }  // namespace
 
 ReplicaSetController::ReplicaSetController(Context& context)
-    : KeyedController(context, {.name = "replicaset", .kind = kKind, .resource = resources::kReplicaSets},
+    : KeyedController(context, {.name = "replicaset", .kind = kReplicaSetKind, .resource = resources::kReplicaSets},
                       context.caches.replica_sets) {
   expectations_.connect(context.caches.pods.core());
   context.caches.pods.add_handler([this](const kube::Change<Pod>& change) {
@@ -28,7 +27,7 @@ ReplicaSetController::ReplicaSetController(Context& context)
 rt::Outcome ReplicaSetController::reconcile(const Object& set, const rt::StopToken& stop) {
   const auto selector = selector_at(set.json, {"spec", "selector"});
   if (!selector.ok()) return rt::Outcome::failed_for_good(selector.error().with_context("spec.selector"));
-  const ClaimRequest request{set, kKind, resources::kReplicaSets, resources::kPods, *selector, {}};
+  const ClaimRequest request{set, kReplicaSetKind, resources::kReplicaSets, resources::kPods, *selector, {}};
   const auto pods = claim(context_.caches.pods, writer_, request, stop);
   if (!pods.ok()) return rt::Outcome::failed(pods.error());
   ReplicaSetPlan plan = plan_replica_set(set, *pods, context_.runtime.wall_now());
@@ -53,7 +52,7 @@ Done ReplicaSetController::carry_out(const Object& set, const ReplicaSetPlan& pl
 }
 
 Done ReplicaSetController::create_pods(const Object& set, std::int64_t count, const rt::StopToken& stop) {
-  const json::Value pattern = pod_of_template(object_at(set.json, {"spec", "template"}), kKind, set);
+  const json::Value pattern = pod_of_template(object_at(set.json, {"spec", "template"}), kReplicaSetKind, set);
   const std::string prefix = set.metadata.name + "-";
   std::vector<json::Value> pods;
   for (std::int64_t i = 0; i < count; ++i) {

@@ -6,11 +6,6 @@
 #include "workloads/common/pod_template.h"
 
 namespace basalt::workloads {
-namespace {
-
-constexpr OwnerKind kKind{"apps/v1", "StatefulSet"};
-
-}  // namespace
 
 json::Value revision_data(const Object& set) {
   json::Value pod_template = object_at(set.json, {"spec", "template"});
@@ -34,7 +29,7 @@ json::Value new_revision(const Object& set, const json::Value& data, std::int64_
   revision.ensure_path({"metadata", "name"}) = set.metadata.name + "-" + hash;
   revision.ensure_path({"metadata", "namespace"}) = set.metadata.namespace_;
   revision.ensure_path({"metadata", "labels"}) = std::move(labels);
-  revision.ensure_path({"metadata", "ownerReferences"}) = json::Array{controller_reference(kKind, set)};
+  revision.ensure_path({"metadata", "ownerReferences"}) = json::Array{controller_reference(kStatefulSetKind, set)};
   // kubectl's history shows why a change was made.
   if (const auto cause = annotation_of(set.json, "kubernetes.io/change-cause"); !cause.empty())
     revision.ensure_path({"metadata", "annotations", "kubernetes.io/change-cause"}) = cause;

@@ -7,8 +7,6 @@
 namespace basalt::workloads {
 namespace {
 
-constexpr OwnerKind kKind{"apps/v1", "StatefulSet"};
-
 const json::Array& claim_templates(const Object& set) { return list_at(set.json, {"spec", "volumeClaimTemplates"}); }
 
 bool deletes_claims(const Object& set, std::string_view when) {
@@ -45,7 +43,7 @@ json::Value claim_of(const Object& set, const json::Value& claim_template, std::
     claim.ensure_path({"metadata", "annotations"}) = *annotations;
   if (deletes_claims(set, "whenDeleted"))
     claim.ensure_path({"metadata", "ownerReferences"}) =
-        json::Array{owner_of_claim(kKind, set.metadata.name, set.metadata.uid)};
+        json::Array{owner_of_claim(kStatefulSetKind, set.metadata.name, set.metadata.uid)};
   claim.as_object().set("spec", object_at(claim_template, {"spec"}));
   return claim;
 }
@@ -59,7 +57,7 @@ std::string claim_name(const json::Value& claim_template, const Object& set, std
 
 json::Value stateful_pod(const Object& set, const json::Value& pod_template, const std::string& revision,
                          std::int64_t ordinal) {
-  json::Value pod = pod_of_template(pod_template, kKind, set);
+  json::Value pod = pod_of_template(pod_template, kStatefulSetKind, set);
   const std::string name = set.metadata.name + "-" + std::to_string(ordinal);
   pod.ensure_path({"metadata", "name"}) = name;
   pod.ensure_path({"metadata", "generateName"}) = set.metadata.name + "-";
@@ -113,7 +111,7 @@ Done StatefulSetController::keep_claim_owners(const Object& set, const std::vect
       if (!claim || claim->metadata.is_being_deleted || has_owner(*claim, pod->metadata.uid)) continue;
       if (has_owner(*claim, set.metadata.uid) == owns) continue;
       patches.push_back(
-          owner_patch(*claim, owns ? owner_of_claim(kKind, set.metadata.name, set.metadata.uid)
+          owner_patch(*claim, owns ? owner_of_claim(kStatefulSetKind, set.metadata.name, set.metadata.uid)
                                    : json::Value(json::Object{{"$patch", "delete"}, {"uid", set.metadata.uid}})));
     }
   }

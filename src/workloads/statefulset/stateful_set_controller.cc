@@ -7,14 +7,9 @@
 #include "workloads/common/claim.h"
 
 namespace basalt::workloads {
-namespace {
-
-constexpr OwnerKind kKind{"apps/v1", "StatefulSet"};
-
-}  // namespace
 
 StatefulSetController::StatefulSetController(Context& context)
-    : KeyedController(context, {.name = "statefulset", .kind = kKind, .resource = resources::kStatefulSets},
+    : KeyedController(context, {.name = "statefulset", .kind = kStatefulSetKind, .resource = resources::kStatefulSets},
                       context.caches.stateful_sets) {
   expectations_.connect(context.caches.pods.core());
   expectations_.connect(context.caches.revisions.core());
@@ -30,7 +25,7 @@ StatefulSetController::StatefulSetController(Context& context)
 rt::Outcome StatefulSetController::reconcile(const Object& set, const rt::StopToken& stop) {
   const auto selector = selector_at(set.json, {"spec", "selector"});
   if (!selector.ok()) return rt::Outcome::failed_for_good(selector.error().with_context("spec.selector"));
-  const ClaimRequest request{set, kKind, resources::kStatefulSets, resources::kPods, *selector, {}};
+  const ClaimRequest request{set, kStatefulSetKind, resources::kStatefulSets, resources::kPods, *selector, {}};
   const auto pods = claim(context_.caches.pods, writer_, request, stop);
   if (!pods.ok()) return rt::Outcome::failed(pods.error());
   auto history = history_of(set, stop);

@@ -10,8 +10,8 @@
 
 #include "controllers/gc/gc_controller.h"
 #include "controllers/queue/testing/controller_process.h"
-#include "rt/sim_runtime.h"
 #include "sim/cluster.h"
+#include "sim/stage.h"
 
 namespace basalt::controllers::gc::testing {
 
@@ -21,15 +21,15 @@ namespace resources = sim::resources;
 // A cluster with one manager that runs the collector.
 class GcFixture {
  public:
-  explicit GcFixture(rt::SimRuntime& runtime)
+  explicit GcFixture(rt::Runtime& runtime)
       : sink(std::make_shared<CollectingLogSink>()),
         log(sink, LogLevel::Info),
-        cluster(runtime, {.log = log}),
+        owned_(sim::open_cluster(runtime, {.log = log})),
+        cluster(*owned_),
         runtime_(runtime) {}
   ~GcFixture() {
     stop();
     EXPECT_EQ(sink->first_error(), "");
-    cluster.stop();
   }
   void start() {
     process = std::make_unique<ControllerProcess>(
@@ -63,15 +63,20 @@ class GcFixture {
   bool goes(std::string_view name, rt::Duration limit) {
     return cluster.wait_until([&] { return !exists(name); }, limit);
   }
-  void rest(rt::Duration duration) { runtime_.sleep_for(duration); }
+  void rest(rt::Duration duration) { sim::let_pass(runtime_, duration); }
 
   std::shared_ptr<CollectingLogSink> sink;
   Logger log;
-  sim::Cluster cluster;
+
+ private:
+  std::unique_ptr<sim::Driver> owned_;
+
+ public:
+  sim::Driver& cluster;
   std::unique_ptr<ControllerProcess> process;
 
  private:
-  rt::SimRuntime& runtime_;
+  rt::Runtime& runtime_;
 };
 
 }  // namespace basalt::controllers::gc::testing

@@ -2,6 +2,7 @@
 
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/param_build.h>
 #include <openssl/rsa.h>
@@ -49,22 +50,27 @@ const std::vector<std::uint32_t>& small_primes() {
   return primes;
 }
 
-// Which of start, start + 2, start + 4, ... have no small factor and suit the exponent.
-std::vector<bool> sieve(const BIGNUM* start) {
-  std::vector<bool> rejected(kWindow, false);
+// Which of start, start + 2, start + 4, ... have a small factor or do not suit the exponent. Tells much about the prime
+// that is found, so it is wiped when it goes.
+struct Sieve {
+  std::vector<unsigned char> rejected = std::vector<unsigned char>(kWindow, 0);
+  ~Sieve() { OPENSSL_cleanse(rejected.data(), rejected.size()); }
+};
+
+void run_sieve(const BIGNUM* start, Sieve& sieve) {
+  std::vector<unsigned char>& rejected = sieve.rejected;
   for (const std::uint32_t prime : small_primes()) {
     const auto rest = static_cast<std::uint32_t>(BN_mod_word(start, prime));
     // The least even distance to a multiple: -rest, or the one after it if that is odd.
     std::uint32_t distance = rest == 0 ? 0 : prime - rest;
     if (distance % 2 != 0) distance += prime;
-    for (std::size_t i = distance / 2; i < kWindow; i += prime) rejected[i] = true;
+    for (std::size_t i = distance / 2; i < kWindow; i += prime) rejected[i] = 1;
   }
   // p - 1 must have no factor in common with the exponent.
   const std::uint64_t rest = BN_mod_word(start, kExponent);
   for (std::size_t i = 0; i < kWindow; ++i) {
-    if ((rest + 2 * i) % kExponent == 1) rejected[i] = true;
+    if ((rest + 2 * i) % kExponent == 1) rejected[i] = 1;
   }
-  return rejected;
 }
 
 // Miller and Rabin's test with random bases. 1: (almost certainly) prime, 0: composite, -1: OpenSSL failed.
@@ -102,10 +108,11 @@ Owned<BIGNUM> make_prime(BN_CTX* context) {
   Owned<BIGNUM> prime(BN_new());
   while (prime) {
     if (BN_priv_rand_ex(prime.get(), kPrimeBits, BN_RAND_TOP_TWO, BN_RAND_BOTTOM_ODD, 0, context) != 1) return nullptr;
-    const std::vector<bool> rejected = sieve(prime.get());
+    Sieve sieve;
+    run_sieve(prime.get(), sieve);
     std::size_t at = 0;
     for (std::size_t i = 0; i < kWindow; ++i) {
-      if (rejected[i]) continue;
+      if (sieve.rejected[i] != 0) continue;
       if (BN_add_word(prime.get(), 2 * (i - at)) != 1) return nullptr;
       at = i;
       if (BN_num_bits(prime.get()) != kPrimeBits) break;
@@ -193,6 +200,8 @@ RsaKey make_rsa_key() {
   // PKCS #1 readers expect the larger one first.
   if (BN_cmp(numbers.p.get(), numbers.q.get()) < 0) std::swap(numbers.p, numbers.q);
   if (!numbers.derive(context.get())) return nullptr;
+  // Never seen: a private exponent so short that it could be found from the public half.
+  if (BN_num_bits(numbers.d.get()) <= kPrimeBits) return nullptr;
   RsaKey key = numbers.to_key();
   if (!key || !is_pair(key.get())) return nullptr;
   return key;

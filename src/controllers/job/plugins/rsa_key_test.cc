@@ -5,6 +5,7 @@
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 
+#include <memory>
 #include <set>
 #include <string>
 
@@ -32,6 +33,35 @@ TEST(RsaKeyTest, passes_every_check_of_the_library) {
       BN_free(factor);
     }
   }
+}
+
+// What FIPS 186-5 (A.1.1) asks of the numbers, beyond that they fit together.
+TEST(RsaKeyTest, numbers_are_as_the_standard_wants_them) {
+  const RsaKey key = make_rsa_key();
+  ASSERT_NE(key, nullptr);
+  const auto number = [&key](const char* name) {
+    BIGNUM* value = nullptr;
+    EXPECT_EQ(EVP_PKEY_get_bn_param(key.get(), name, &value), 1) << name;
+    return std::unique_ptr<BIGNUM, decltype(&BN_free)>(value, &BN_free);
+  };
+  const auto n = number(OSSL_PKEY_PARAM_RSA_N);
+  const auto e = number(OSSL_PKEY_PARAM_RSA_E);
+  const auto d = number(OSSL_PKEY_PARAM_RSA_D);
+  const auto p = number(OSSL_PKEY_PARAM_RSA_FACTOR1);
+  const auto q = number(OSSL_PKEY_PARAM_RSA_FACTOR2);
+  ASSERT_TRUE(n && e && d && p && q);
+  EXPECT_EQ(BN_num_bits(n.get()), 2048);
+  EXPECT_EQ(BN_is_word(e.get(), 65537), 1);
+  EXPECT_GT(BN_num_bits(d.get()), 1024);  // a short private exponent can be found from the public half
+  EXPECT_LT(BN_cmp(d.get(), n.get()), 0);
+  for (const BIGNUM* factor : {p.get(), q.get()}) {
+    EXPECT_EQ(BN_is_bit_set(factor, 1023), 1);
+    EXPECT_EQ(BN_is_bit_set(factor, 1022), 1);
+  }
+  EXPECT_GT(BN_cmp(p.get(), q.get()), 0);
+  const std::unique_ptr<BIGNUM, decltype(&BN_free)> distance(BN_new(), &BN_free);
+  ASSERT_EQ(BN_sub(distance.get(), p.get(), q.get()), 1);
+  EXPECT_GT(BN_num_bits(distance.get()), 1024 - 100);
 }
 
 TEST(RsaKeyTest, signs_what_its_public_half_verifies) {

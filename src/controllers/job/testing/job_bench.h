@@ -18,6 +18,7 @@
 #include "rt/sim_test_support.h"
 #include "sim/actors.h"
 #include "sim/cluster.h"
+#include "sim/stage.h"
 
 // For tests only: one process of the controller manager with the job controller in it, on any client.
 namespace basalt::controllers::job {
@@ -93,14 +94,14 @@ class Bench {
       : runtime_(runtime),
         memory_(std::make_shared<CollectingLogSink>()),
         log_(memory_, LogLevel::Warn),
-        cluster(runtime, cluster_options(quota)),
+        owned_(sim::open_cluster(runtime, cluster_options(quota))),
+        cluster(*owned_),
         faults(runtime, cluster.client()),
         options_(std::move(options)) {
     start();
   }
   ~Bench() {
     stop();
-    cluster.stop();
     EXPECT_EQ(memory_->first_error(), "");
   }
   void start(bool with_gc = false) {
@@ -148,7 +149,7 @@ class Bench {
   ::testing::AssertionResult reaches(std::string_view wanted, std::string_view name = "j") {
     return eventually([&] { return phase(name) == wanted; });
   }
-  void let_pass(rt::Duration time) { runtime_.sleep_for(time); }
+  void let_pass(rt::Duration time) { sim::let_pass(runtime_, time); }
   // Admits the group of the job once there is one.
   ::testing::AssertionResult admit(std::string_view name = "j") {
     auto found = eventually([&] { return !group_uid(name).empty(); });
@@ -219,9 +220,10 @@ class Bench {
  private:
   std::shared_ptr<CollectingLogSink> memory_;
   Logger log_;
+  std::unique_ptr<sim::Driver> owned_;
 
  public:
-  sim::Cluster cluster;
+  sim::Driver& cluster;
   kube::FaultClient faults;
 
  private:
@@ -234,7 +236,7 @@ class Bench {
 // A test that runs with several interleavings.
 inline void scenario(const std::function<void(Bench&)>& body, const JobControllerOptions& options = {},
                      std::uint64_t seeds = 3) {
-  rt::run_seeds(1, seeds, [&](rt::SimRuntime& runtime) {
+  sim::play(1, seeds, [&](rt::Runtime& runtime) {
     Bench bench(runtime, options);
     body(bench);
   });

@@ -13,8 +13,8 @@
 #include "controllers/podgroup/group_builder.h"
 #include "controllers/podgroup/pod_group_controller.h"
 #include "controllers/queue/testing/controller_process.h"
-#include "rt/sim_runtime.h"
 #include "sim/cluster.h"
+#include "sim/stage.h"
 
 namespace basalt::controllers::podgroup::testing {
 
@@ -24,17 +24,17 @@ namespace resources = sim::resources;
 // A cluster with one manager that runs the controller; the test plays the workloads' own controllers.
 class PodGroupFixture {
  public:
-  explicit PodGroupFixture(rt::SimRuntime& runtime, PodGroupControllerOptions options = {},
+  explicit PodGroupFixture(rt::Runtime& runtime, PodGroupControllerOptions options = {},
                            std::vector<std::shared_ptr<apiserver::AdmissionHook>> hooks = {})
       : sink(std::make_shared<CollectingLogSink>()),
         log(sink, LogLevel::Info),
-        cluster(runtime, {.log = log, .hooks = std::move(hooks)}),
+        owned_(sim::open_cluster(runtime, {.log = log, .hooks = std::move(hooks)})),
+        cluster(*owned_),
         runtime_(runtime),
         options_(std::move(options)) {}
   ~PodGroupFixture() {
     stop();
     EXPECT_EQ(sink->first_error(), "");
-    cluster.stop();
   }
   void start() {
     process = std::make_unique<ControllerProcess>(
@@ -47,7 +47,7 @@ class PodGroupFixture {
     if (process) process->stop();
     process.reset();
   }
-  void rest(rt::Duration duration = std::chrono::seconds(2)) { runtime_.sleep_for(duration); }
+  void rest(rt::Duration duration = std::chrono::seconds(2)) { sim::let_pass(runtime_, duration); }
 
   struct PodOptions {
     std::string owner;  // flow text of one owner reference, "" for none
@@ -125,11 +125,16 @@ class PodGroupFixture {
 
   std::shared_ptr<CollectingLogSink> sink;
   Logger log;
-  sim::Cluster cluster;
+
+ private:
+  std::unique_ptr<sim::Driver> owned_;
+
+ public:
+  sim::Driver& cluster;
   std::unique_ptr<ControllerProcess> process;
 
  private:
-  rt::SimRuntime& runtime_;
+  rt::Runtime& runtime_;
   const PodGroupControllerOptions options_;
 };
 

@@ -13,8 +13,8 @@
 #include "base/strings.h"
 #include "controllers/queue/queue_controller.h"
 #include "controllers/queue/testing/controller_process.h"
-#include "rt/sim_runtime.h"
 #include "sim/cluster.h"
+#include "sim/stage.h"
 
 namespace basalt::controllers::queue::testing {
 
@@ -23,16 +23,16 @@ using controllers::testing::ControllerProcess;
 // A cluster with one manager that runs the queue controller, and the words that its scenarios are written in.
 class QueueFixture {
  public:
-  explicit QueueFixture(rt::SimRuntime& runtime, QueueControllerOptions options = {})
+  explicit QueueFixture(rt::Runtime& runtime, QueueControllerOptions options = {})
       : sink(std::make_shared<CollectingLogSink>()),
         log(sink, LogLevel::Info),
-        cluster(runtime, {.log = log, .with_default_queue = false}),
+        owned_(sim::open_cluster(runtime, {.log = log, .with_default_queue = false})),
+        cluster(*owned_),
         runtime_(runtime),
         options_(std::move(options)) {}
   ~QueueFixture() {
     stop();
     EXPECT_EQ(sink->first_error(), "");
-    cluster.stop();
   }
 
   void start() {
@@ -96,7 +96,7 @@ class QueueFixture {
     return cluster.wait_until([&] { return cluster.list(sim::resources::kCommands).empty(); }, limit);
   }
   // Lets everything happen that is going to happen soon.
-  void rest(rt::Duration duration = std::chrono::seconds(2)) { runtime_.sleep_for(duration); }
+  void rest(rt::Duration duration = std::chrono::seconds(2)) { sim::let_pass(runtime_, duration); }
   // "Normal CloseQueue Close queue succeed", of the events about this queue.
   [[nodiscard]] std::vector<std::string> events(std::string_view queue) {
     std::vector<std::string> lines;
@@ -159,11 +159,16 @@ class QueueFixture {
 
   std::shared_ptr<CollectingLogSink> sink;
   Logger log;
-  sim::Cluster cluster;
+
+ private:
+  std::unique_ptr<sim::Driver> owned_;
+
+ public:
+  sim::Driver& cluster;
   std::unique_ptr<ControllerProcess> process;
 
  private:
-  rt::SimRuntime& runtime_;
+  rt::Runtime& runtime_;
   const QueueControllerOptions options_;
   int commands_given_ = 0;
 };

@@ -43,7 +43,7 @@ PolicyPtr make_forecast(Arguments& arguments) {
 std::int16_t ForecastModel::observe(NodeId node, int bucket, std::int64_t unix_seconds) {
   if (node >= profiles_.size()) profiles_.resize(node + 1);
   Profile& profile = profiles_[node];
-  const auto hour = static_cast<std::int32_t>(unix_seconds / 3600);
+  const auto hour = static_cast<std::int32_t>(std::max<std::int64_t>(0, unix_seconds) / 3600);
   if (profile.promised >= 0 && profile.hour + 1 == hour) {
     constexpr double kErrorDecay = 0.01;
     const double off = std::abs(profile.promised - bucket);

@@ -1,0 +1,239 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kube/kubeconfig.h"
+#include "kube/rest_client.h"
+#include "rt/real_runtime.h"
+#include "sim/stage.h"
+#include "test/kube/kube_fixture.h"
+
+// The scenarios of the controllers of jobs, queues, pod groups and of the collector, the very tests that lie beside the
+// code (see CMakeLists.txt for the files), on a real API server: scheduler and kubelet are played by the tests, the
+// garbage collector of Kubernetes by this file.
+
+namespace basalt::test {
+namespace {
+
+using namespace std::chrono_literals;
+namespace resources = sim::resources;
+
+// What is left out here, and why.
+constexpr std::string_view kLeftOut[] = {
+    // Minutes of waiting are what they are about; on the simulated cluster these cost nothing.
+    "JobWaiting.UsersC_3834_EveryNewReasonAppearsAtOnce", "JobUsers.UsersC_1094_*", "JobUsers.UsersD_559_*",
+    "JobUsers.UsersC_2033_*", "JobTiming.*", "JobPluginsInUse.UsersH_1894_*", "QueueScenario.Q9AChildCannotOpen*",
+    "TtlScenario.T2*", "TtlScenario.T4*", "TtlScenario.AFinishInTheFuture*",
+    // Milliseconds decide: what is written before a process ends.
+    "JobCompletedIndexes.UsersA_1226_*", "JobCompletedIndexes.OnlyWitness*", "JobCompletedIndexes.RecordsGather",
+    // They need a hook inside the embedded API server.
+    "JobWaiting.QuotaIsTold", "PodGroupScenario.Users5027_*",
+    // Pure; nothing to see of a server.
+    "*Plan.*", "QueueWrites.*", "PodGroupCounts.*", "QueueController.*"};
+
+std::unique_ptr<kube::RestClient> connect(rt::Runtime& runtime, const RealKube& kube) {
+  const auto config =
+      kube::load_client_config({.kubeconfig = kube.kubeconfig().string()}, kube::ConfigEnvironment::of_process());
+  BASALT_CHECK(config.ok());
+  auto client = kube::make_rest_client(runtime, Logger(), *config);
+  BASALT_CHECK(client.ok());
+  return std::move(*client);
+}
+
+const std::vector<kube::Resource>& owned_kinds() {
+  static const std::vector<kube::Resource> kinds = {
+      resources::kPods,    resources::kPodGroups, resources::kServices,       resources::kConfigMaps,
+      resources::kSecrets, resources::kClaims,    resources::kNetworkPolicies};
+  return kinds;
+}
+const std::vector<kube::Resource>& owner_kinds() {
+  static const std::vector<kube::Resource> kinds = {resources::kJobs,        resources::kPods,
+                                                    resources::kReplicaSets, resources::kStatefulSets,
+                                                    resources::kDaemonSets,  resources::kBatchJobs};
+  return kinds;
+}
+
+bool is_of_the_server(const json::Value& object) {
+  const std::string_view ns = object.string_at({"metadata", "namespace"});
+  return ns.starts_with("kube-") || object.string_at({"metadata", "name"}) == "kubernetes";
+}
+
+// Deletes what has lost all its owners, and what a deletion in the foreground waits for, as Kubernetes' collector does.
+class PlayedCollector {
+ public:
+  PlayedCollector(rt::Runtime& runtime, kube::Client& client) : driver_(runtime, client), stop_(runtime) {
+    thread_ = rt::Thread(runtime, "collector", [this, &runtime] {
+      while (!stop_.token().wait_for(runtime, 100ms)) collect();
+    });
+  }
+  ~PlayedCollector() {
+    stop_.request_stop();
+    thread_.join();
+  }
+
+ private:
+  struct Owned {
+    kube::Resource resource;
+    std::string ns, name, uid;
+    std::vector<std::string> owners;
+  };
+
+  void collect() {
+    // Those that are owned first: an owner that is made later is not taken for one that is gone.
+    std::vector<Owned> all;
+    for (const kube::Resource& resource : owned_kinds()) {
+      for (const json::Value& object : driver_.list(resource)) {
+        const json::Value* owners = object.find_path({"metadata", "ownerReferences"});
+        if (owners == nullptr || is_of_the_server(object)) continue;
+        Owned one{resource,
+                  std::string(object.string_at({"metadata", "namespace"})),
+                  std::string(object.string_at({"metadata", "name"})),
+                  std::string(object.string_at({"metadata", "uid"})),
+                  {}};
+        for (const json::Value& owner : owners->as_array()) one.owners.emplace_back(owner.string_at({"uid"}));
+        all.push_back(std::move(one));
+      }
+    }
+    std::set<std::string> live;
+    for (const kube::Resource& resource : owner_kinds()) {
+      for (const json::Value& object : driver_.list(resource)) {
+        const std::string uid(object.string_at({"metadata", "uid"}));
+        if (is_waiting_for_its_own(object)) {
+          finish(resource, object, all);
+        } else {
+          live.insert(uid);
+        }
+      }
+    }
+    for (const Owned& one : all) {
+      const bool has_owner =
+          std::any_of(one.owners.begin(), one.owners.end(), [&](const std::string& uid) { return live.contains(uid); });
+      if (!has_owner) remove(one);
+    }
+  }
+
+  static bool is_waiting_for_its_own(const json::Value& object) {
+    const json::Value* finalizers = object.find_path({"metadata", "finalizers"});
+    if (finalizers == nullptr || object.string_at({"metadata", "deletionTimestamp"}).empty()) return false;
+    const auto& all = finalizers->as_array();
+    return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.as_string() == "foregroundDeletion"; });
+  }
+
+  void finish(const kube::Resource& resource, const json::Value& owner, const std::vector<Owned>& all) {
+    const std::string uid(owner.string_at({"metadata", "uid"}));
+    for (const Owned& one : all) {
+      if (std::find(one.owners.begin(), one.owners.end(), uid) != one.owners.end()) return;
+    }
+    (void)driver_.try_patch(resource, owner.string_at({"metadata", "namespace"}), owner.string_at({"metadata", "name"}),
+                            R"({"metadata":{"finalizers":null}})");
+  }
+
+  void remove(const Owned& one) {
+    kube::Request request;
+    request.verb = kube::Verb::Delete;
+    request.resource = one.resource;
+    request.ns = one.ns;
+    request.name = one.name;
+    request.precondition_uid = one.uid;
+    (void)driver_.client().call(request, {});
+  }
+
+  sim::Driver driver_;
+  rt::StopSource stop_;
+  rt::Thread thread_;
+};
+
+class RealPlace final : public sim::Place {
+ public:
+  explicit RealPlace(std::unique_ptr<RealKube> kube)
+      : kube_(std::move(kube)), admin_(connect(*runtime_, *kube_)), collector_client_(connect(*runtime_, *kube_)) {
+    collector_ = std::make_unique<PlayedCollector>(*runtime_, *collector_client_);
+  }
+  ~RealPlace() override { collector_.reset(); }
+
+  [[nodiscard]] rt::Runtime& runtime() override { return *runtime_; }
+  [[nodiscard]] rt::Duration patience() const override { return 1s; }
+  [[nodiscard]] std::unique_ptr<sim::Driver> open(const sim::Cluster::Options& options) override {
+    auto driver = std::make_unique<sim::Driver>(*runtime_, *admin_);
+    for (const kube::Resource& resource : owner_kinds()) wipe(*driver, resource);
+    for (const kube::Resource& resource : owned_kinds()) wipe(*driver, resource);
+    for (const kube::Resource& resource : {resources::kCommands, resources::kQueues, resources::kEvents})
+      wipe(*driver, resource);
+    if (!options.with_default_queue) return driver;
+    driver->apply(
+        "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: root}, spec: {weight: 1}}");
+    driver->apply(
+        "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: default}, spec: {weight: 1, "
+        "parent: root}}");
+    for (const char* queue : {"root", "default"})
+      driver->patch(resources::kQueues, "", queue, R"({"status":{"state":"Open"}})", "status");
+    return driver;
+  }
+
+ private:
+  static void wipe(sim::Driver& driver, const kube::Resource& resource) {
+    for (const json::Value& object : driver.list(resource)) {
+      if (is_of_the_server(object)) continue;
+      const std::string_view ns = object.string_at({"metadata", "namespace"});
+      const std::string_view name = object.string_at({"metadata", "name"});
+      if (object.find_path({"metadata", "finalizers"}) != nullptr)
+        (void)driver.try_patch(resource, ns, name, R"({"metadata":{"finalizers":null}})");
+      driver.remove(resource, ns, name, 0);
+    }
+  }
+
+  const std::unique_ptr<RealKube> kube_;
+  const std::unique_ptr<rt::Runtime> runtime_ = rt::make_real_runtime();
+  const std::unique_ptr<kube::RestClient> admin_;
+  const std::unique_ptr<kube::RestClient> collector_client_;
+  std::unique_ptr<PlayedCollector> collector_;
+};
+
+// One cluster for all of them, or the reason why there is none.
+class TheCluster : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    const std::string skip = RealKube::why_skip();
+    if (!skip.empty()) GTEST_SKIP() << skip;
+    auto started = RealKube::start();
+    ASSERT_NE(started.kube, nullptr) << started.error;
+    const std::filesystem::path crds = std::filesystem::path(BASALT_SOURCE_DIR) / "deploy/crds";
+    const CommandResult applied = started.kube->kubectl({"apply", "--server-side", "--filename=" + crds.string()});
+    ASSERT_EQ(applied.exit, 0) << applied.err;
+    const CommandResult ready =
+        started.kube->kubectl({"wait", "--for=condition=Established", "--timeout=60s", "crds", "--all"});
+    ASSERT_EQ(ready.exit, 0) << ready.err;
+    place_ = std::make_unique<RealPlace>(std::move(started.kube));
+    sim::chosen_place() = place_.get();
+  }
+  void TearDown() override {
+    sim::chosen_place() = nullptr;
+    place_.reset();
+  }
+
+ private:
+  std::unique_ptr<RealPlace> place_;
+};
+
+}  // namespace
+}  // namespace basalt::test
+
+int main(int count, char** arguments) {
+  ::testing::InitGoogleTest(&count, arguments);
+  if (GTEST_FLAG_GET(filter) == "*") {
+    std::string filter = "*-";
+    for (const std::string_view name : basalt::test::kLeftOut) filter += std::string(name) + ":";
+    GTEST_FLAG_SET(filter, filter);
+  }
+  ::testing::AddGlobalTestEnvironment(new basalt::test::TheCluster);
+  return RUN_ALL_TESTS();
+}
