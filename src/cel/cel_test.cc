@@ -263,6 +263,30 @@ TEST(Cel, OptionalValues) {
               {"optional.ofNonZeroValue('').hasValue()", "false"}});
 }
 
+// Where a variable of that name is declared, and only there.
+TEST(Cel, MessagesAreMapsOfTheirFields) {
+  const Variable variables[] = {{"Object", nullptr}, {"JSONPatch", nullptr}};
+  const Value values[] = {Value(), Value()};
+  const auto outcome = [&](std::string_view text) {
+    const auto expression = Expression::compile(text, variables);
+    if (!expression.ok()) return std::string("refused");
+    Cost cost(1000);
+    const auto result = expression->evaluate(values, cost);
+    return result.ok() ? result->to_json()->to_text() : result.error().message;
+  };
+  EXPECT_EQ(outcome("Object{spec: Object.spec{replicas: 1 + 1, __namespace__: 'n'}}"),
+            R"({"spec":{"namespace":"n","replicas":2}})");
+  EXPECT_EQ(outcome("[JSONPatch{op: 'add', path: '/a', value: {'k': [1]}}]"),
+            R"([{"op":"add","path":"/a","value":{"k":[1]}}])");
+  EXPECT_EQ(outcome("Object{?a: optional.none(), b: 1}"), R"({"b":1})");
+  EXPECT_EQ(outcome("Object{}"), "{}");
+  EXPECT_EQ(outcome("Object{'a': 1}"), "refused");
+  EXPECT_EQ(outcome("Object{a}"), "refused");
+  EXPECT_EQ(outcome("Object.a(1){b: 1}"), "refused");
+  EXPECT_NE(outcome_of("Object{a: 1}").find("undeclared reference to 'Object'"), std::string::npos);
+  EXPECT_NE(outcome_of("self{a: 1}").find("messages cannot be made here"), std::string::npos);
+}
+
 TEST(Cel, WhatIsRefusedBeforeEvaluation) {
   expect_all(
       {{"", "compile: ERROR: <input>:1:1: Syntax error: the expression ends too early"},

@@ -75,12 +75,25 @@ void read_list_metadata(json::Reader& reader, ListPage& page) {
   }
 }
 
+bool has_type(std::string_view item, std::string_view inside) {
+  if (inside.starts_with("\"kind\"") || inside.starts_with("\"apiVersion\"")) return true;
+  if (inside.starts_with("\"metadata\"")) return false;  // a built-in kind, whose members keep their order
+  // Those of custom resources are sorted: the action of a Command comes before its version.
+  json::Reader reader(item, {.keep_unknown = false});
+  std::string_view key;
+  if (!reader.begin_object()) return false;
+  while (reader.next_member(key)) {
+    if (key == "kind") return true;
+    reader.skip();
+  }
+  return false;
+}
+
 // Items of built-in kinds come without kind and version, those of custom resources with them. We give them to all, as
 // watches do, so that an object says what it is however it came.
 std::string with_type(std::string_view item, std::string_view type_members) {
   const std::string_view inside = base::trim_start(item.substr(1));
-  const bool has_type = inside.starts_with("\"kind\"") || inside.starts_with("\"apiVersion\"");
-  if (type_members.empty() || has_type) return std::string(item);
+  if (type_members.empty() || has_type(item, inside)) return std::string(item);
   std::string text;
   text.reserve(item.size() + type_members.size() + 2);
   text += '{';

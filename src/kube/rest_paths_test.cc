@@ -88,6 +88,9 @@ TEST(RestPaths, SplitsListsAndTypesTheirItems) {
   // Items before the kind is known, and none at all.
   EXPECT_EQ(*split_list(R"({"items":[{"a":1}],"apiVersion":"g/v1","kind":"JobList"})")->items[0],
             R"({"kind":"Job","apiVersion":"g/v1","a":1})");
+  // Custom resources are sorted by their members: the type may come later.
+  const std::string command = R"({"action":"AbortJob","apiVersion":"g/v1","kind":"Command","metadata":{}})";
+  EXPECT_EQ(*split_list(R"({"kind":"CommandList","apiVersion":"g/v1","items":[)" + command + "]}")->items[0], command);
   EXPECT_TRUE(split_list(R"({"kind":"PodList","items":null})")->items.empty());
   EXPECT_FALSE(split_list(R"({"kind":"Pod"})").ok());
   EXPECT_FALSE(split_list(R"({"kind":"PodList","items":[1]})").ok());

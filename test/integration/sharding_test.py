@@ -65,8 +65,8 @@ class ShardingTest(unittest.TestCase):
             self.assertRegex(explained, r"In use by: +volcano")
             self.assertIn("cpu 75.0%", explained)
             self.assertRegex(cluster.basalt("shard", "explain", other).stdout, r"Owner: +agent-scheduler")
-            status = c.wait_for("the status", lambda: self.status_with(cluster, "2 missing to the minimum"))
-            self.assertIn("ConfigMap volcano-system/volcano-sharding-configmap", status)
+            status = c.wait_for("the status", lambda: self.status_with(cluster, "ConfigMap volcano-system/volcano-sharding-configmap"))
+            self.assertRegex(status, r"volcano +2 +4 +5 +1 +2 missing to the minimum")
 
             self.submit(cluster, config_map("schedulerConfigs: [{name: a, policies: [{name: nosuch}]}]"))
             status = c.wait_for("the problem", lambda: self.status_with(cluster, "PROBLEM", 1))

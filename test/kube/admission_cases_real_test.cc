@@ -79,7 +79,8 @@ class AdmissionCasesReal : public ::testing::Test {
     options.calls_per_second = 10'000;
     options.burst = 10'000;
     client_ = kube::make_rest_client(*runtime_, Logger(), *config, options).value();
-    process_ = std::make_unique<AdmissionProcess>(kube_->folder() / "admission", kube_->kubeconfig().string());
+    process_ =
+        std::make_unique<AdmissionProcess>(BASALT_PROGRAM, kube_->folder() / "admission", kube_->kubeconfig().string());
     service_ = std::make_unique<TcpProxy>(process_->port());
   }
 

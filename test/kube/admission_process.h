@@ -23,11 +23,15 @@ inline std::uint16_t free_port() {
 }
 
 // `basalt webhooks` as a process, with certificates of its own making for the Service of deploy/webhooks.yaml. Can be
-// ended and started again, with other flags, on the same port. BASALT_PROGRAM is the program.
+// ended and started again, with other flags, on the same port.
 class AdmissionProcess {
  public:
-  AdmissionProcess(std::filesystem::path folder, std::string kubeconfig)
-      : folder_(std::move(folder)), kubeconfig_(std::move(kubeconfig)), port_(free_port()), health_port_(free_port()) {
+  AdmissionProcess(std::string program, std::filesystem::path folder, std::string kubeconfig)
+      : program_(std::move(program)),
+        folder_(std::move(folder)),
+        kubeconfig_(std::move(kubeconfig)),
+        port_(free_port()),
+        health_port_(free_port()) {
     std::filesystem::create_directories(folder_);
   }
   ~AdmissionProcess() { (void)stop(SIGKILL); }
@@ -47,7 +51,7 @@ class AdmissionProcess {
   void start(const std::vector<std::string>& flags = {}, const std::vector<std::string>& paths = paths_of_clusters()) {
     std::string list;
     for (const std::string& path : paths) list += (list.empty() ? "" : ",") + path;
-    std::vector<std::string> texts = {BASALT_PROGRAM,
+    std::vector<std::string> texts = {program_,
                                       "webhooks",
                                       "--kubeconfig=" + kubeconfig_,
                                       "--listen-address=127.0.0.1",
@@ -68,7 +72,7 @@ class AdmissionProcess {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log().c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
-    EXPECT_EQ(::posix_spawn(&process_, BASALT_PROGRAM, &actions, nullptr, argv.data(), environ), 0) << BASALT_PROGRAM;
+    EXPECT_EQ(::posix_spawn(&process_, program_.c_str(), &actions, nullptr, argv.data(), environ), 0) << program_;
     posix_spawn_file_actions_destroy(&actions);
   }
   // The exit code; 128 + signal.
@@ -97,6 +101,7 @@ class AdmissionProcess {
   }
 
  private:
+  std::string program_;
   const std::filesystem::path folder_;
   const std::string kubeconfig_;
   const std::uint16_t port_;

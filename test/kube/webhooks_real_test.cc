@@ -185,8 +185,8 @@ class WebhooksReal : public ::testing::Test {
                               << "\"}\ncontexts:\n- name: c\n  context: {cluster: c, user: c}\n";
     std::vector<std::uint16_t> ports;
     for (int i = 0; i < 2; ++i) {
-      world().replicas.push_back(
-          std::make_unique<AdmissionProcess>(kube.folder() / ("admission" + std::to_string(i)), kubeconfig.string()));
+      world().replicas.push_back(std::make_unique<AdmissionProcess>(
+          BASALT_PROGRAM, kube.folder() / ("admission" + std::to_string(i)), kubeconfig.string()));
       ports.push_back(world().replicas.back()->port());
     }
     world().service = std::make_unique<TcpProxy>(ports);

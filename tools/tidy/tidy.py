@@ -7,6 +7,7 @@ our code does not throw; every folder has a README; TODO names an issue; text fi
 import argparse
 import concurrent.futures
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -153,26 +154,41 @@ def header_problem(root, path, compiler):
     return None if done.returncode == 0 else done.stderr.strip().splitlines()[0]
 
 
+def with_included(root, header, known):
+    """Every file of the tree that a header reads, itself included; `known` remembers the answers for the direct ones."""
+    found, ahead = set(), [header]
+    while ahead:
+        path = ahead.pop()
+        if path in found:
+            continue
+        found.add(path)
+        if path not in known:
+            names = re.findall(r'^#include "([^"]+)"', (root / path).read_text(encoding="utf-8"), re.MULTILINE)
+            known[path] = [place for name in names for place in ("src/" + name, name) if (root / place).is_file()]
+        ahead += known[path]
+    return sorted(found)
+
+
 def check_headers(root, files, jobs):
-    """Compiles every header by itself; what has not changed since it last passed (with all other headers) is not repeated."""
+    """Compiles every header by itself; one that passed, and reads the same text as then, is not compiled again."""
     headers = [f for f in files if f.endswith(".h") and f.startswith(("src/", "test/"))]
-    digest = hashlib.sha256()
-    for header in sorted(headers):
-        digest.update(header.encode())
-        digest.update((root / header).read_bytes())
-    stamp = root / "build" / "tidy-headers.stamp"
-    if stamp.is_file() and stamp.read_text() == digest.hexdigest():
-        return
+    known, digests = {}, {}
+    for header in headers:
+        digest = hashlib.sha256()
+        for path in with_included(root, header, known):
+            digest.update(path.encode() + b"\0" + (root / path).read_bytes())
+        digests[header] = digest.hexdigest()
+    memory = root / "build" / "tidy-headers.json"
+    passed = json.loads(memory.read_text()) if memory.is_file() else {}
+    changed = [header for header in headers if passed.get(header) != digests[header]]
     compiler = os.environ.get("CXX", "g++")
-    clean = True
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for header, problem in zip(headers, pool.map(lambda h: header_problem(root, h, compiler), headers)):
+        for header, problem in zip(changed, pool.map(lambda h: header_problem(root, h, compiler), changed)):
+            passed[header] = None if problem else digests[header]
             if problem:
-                clean = False
                 yield header, 1, f"does not compile alone: {problem}"
-    if clean:
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(digest.hexdigest())
+    memory.parent.mkdir(exist_ok=True)
+    memory.write_text(json.dumps({header: passed[header] for header in headers}, indent=0))
 
 
 def check_file(path, raw):

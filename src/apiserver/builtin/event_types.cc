@@ -44,6 +44,15 @@ void to_core(json::Value& event) {
 
 void from_core(json::Value& event) {
   for (const Renamed& one : kRenamed) rename(event, one.stored, one.served);
+  // The older form always has them.
+  for (const std::string_view name : {"reportingController", "reportingInstance"}) {
+    if (text_at(event, name).empty()) event.as_object().erase(name);
+  }
+}
+
+void default_core_event(json::Value& event) {
+  set_default(event.as_object(), "reportingComponent", "");
+  set_default(event.as_object(), "reportingInstance", "");
 }
 
 std::string core_field(std::string_view field) {
@@ -168,6 +177,7 @@ const std::vector<KindRules::Selectable>& core_selectable() {
 
 std::shared_ptr<const Strategy> core_event_strategy() {
   KindRules rules;
+  rules.defaults = default_core_event;
   rules.validate = validate_core_event;
   rules.cells = event_cells;
   rules.selectable = core_selectable();

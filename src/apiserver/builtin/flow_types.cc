@@ -97,8 +97,7 @@ void default_priority_level(json::Value& object) {
   set_default(*part, "lendablePercent", 0);
   if (is_exempt) return;
   json::Value* response = part->find("limitResponse");
-  if (response == nullptr || text_at(*response, "type") != "Queue") return;
-  json::Object* queuing = ensure_map(response->as_object(), "queuing");
+  json::Object* queuing = response != nullptr ? mutable_map(*response, "queuing") : nullptr;
   if (queuing == nullptr) return;
   set_default_int(*queuing, "queues", kQueues);
   set_default_int(*queuing, "handSize", kHandSize);
@@ -130,6 +129,10 @@ void validate_priority_level(const json::Value& object, Causes& causes) {
   constexpr std::string_view kResponses[] = {"Queue", "Reject"};
   const std::string_view response = limited->string_at({"limitResponse", "type"});
   check_one_of(response, FieldPath("spec.limited.limitResponse.type"), kResponses, causes);
+  if (response == "Queue" && limited->find_path({"limitResponse", "queuing"}) == nullptr) {
+    causes.push_back(
+        required("spec.limited.limitResponse.queuing", "must not be empty if limited.limitResponse.type is Limited"));
+  }
   if (response == "Reject" && limited->find_path({"limitResponse", "queuing"}) != nullptr) {
     causes.push_back(
         forbidden_field("spec.limited.limitResponse.queuing", "must be nil if limitResponse.type is not Queue"));

@@ -160,9 +160,14 @@ ResourceType autoscaler(std::string version) {
   return type;
 }
 
+void prepare_autoscaler(json::Value& object) {
+  object.as_object().set("status", json::Object{{"currentReplicas", 0}, {"desiredReplicas", 0}});
+}
+
 TypeList autoscaler_types() {
   KindRules second;
   second.defaults = default_second_autoscaler;
+  second.prepare_create = prepare_autoscaler;
   second.validate = validate_autoscaler;
   second.cells = autoscaler_cells;
   KindRules first = second;

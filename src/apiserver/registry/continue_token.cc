@@ -34,7 +34,8 @@ Result<ContinueToken> ContinueToken::decode(std::string_view text) {
   token.revision = number("rv");
   token.seen = number("seen");
   token.total = number("total");
-  if (token.after.empty() || (token.revision <= 0 && token.revision != kNewest) || token.seen < 0 || token.total < 0) return bad;
+  if (token.after.empty() || (token.revision <= 0 && token.revision != kNewest) || token.seen < 0 || token.total < 0)
+    return bad;
   return token;
 }
 

@@ -66,7 +66,13 @@ std::string without_type(std::string_view text, const ResourceType& type) {
       .append("\",\"kind\":\"")
       .append(type.kind)
       .append("\",");
-  if (!text.starts_with(prefix)) return std::string(text);
+  if (!text.starts_with(prefix)) {
+    auto object = type.conversion != nullptr ? json::Value::parse(text) : Result<json::Value>(json::Value());
+    if (!object.ok() || !object->is_object()) return std::string(text);
+    object->as_object().erase("apiVersion");
+    object->as_object().erase("kind");
+    return object->to_text();
+  }
   std::string rest = "{";
   return rest.append(text.substr(prefix.size()));
 }

@@ -96,7 +96,7 @@ struct Explanation {
   std::size_t waiting_in_queue = 0;
   bool position_is_a_minimum = false;
   bool position_is_rough = false;  // the scheduler's word of a while ago
-  std::vector<Waiting> ahead;  // the next ones first, a few of them
+  std::vector<Waiting> ahead;      // the next ones first, a few of them
   std::vector<PodProblem> pod_problems;
   std::size_t pod_problems_more = 0;
   std::vector<std::string> dependencies;  // "task b waits for task a"

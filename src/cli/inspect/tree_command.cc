@@ -46,7 +46,7 @@ void print_branch(std::ostream& out, const Terminal& terminal, const Branch& bra
                   const std::string& indent) {
   std::string line = lead + branch.kind + "/";
   // On a narrow terminal the end of a long name goes, not the state.
-  const std::size_t rest = display_width(line) + 2 + display_width(branch.state);
+  const std::size_t rest = display_width(line) + 2 + display_width(branch.state) + (branch.details.empty() ? 0 : 1);
   const bool shows_state = !branch.state.empty() && terminal.width > rest + kNameShown;
   line += shows_state ? fit(branch.name, terminal.width - rest) : branch.name;
   if (!branch.state.empty()) line += "  " + paint(terminal, colour_of_phase(branch.state), branch.state);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "admission/embedded_admission.h"
+#include "api/gen/names.h"
 #include "apiserver/http/audit_log.h"
 #include "apiserver/http/cluster_files.h"
 #include "apiserver/http/front.h"
@@ -261,6 +262,15 @@ void LocalCluster::start_controllers() {
   // A control plane runs no jobs: it spreads them.
   if (options_.members > 0)
     options.controllers = {"queue-controller", "hyperjob-controller", "datadependency-controller"};
+  // Its configuration and its report are there. Whatever comes of it: the controller says what it misses.
+  if (controllers::is_selected(options.controllers, api::controllers::kSharding)) {
+    kube::Request request;
+    request.verb = kube::Verb::Create;
+    request.resource = {"", "v1", "namespaces"};
+    request.body = R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":")" +
+                   std::string(api::components::kSystemNamespace) + "\"}}";
+    static_cast<void>(parts.admin->call(request, parts.stop.token()));
+  }
   parts.controllers = std::make_unique<controllers::ControllerManager>(runtime_, *parts.controllers_client, log_,
                                                                        parts.metrics, std::move(options));
   // Its start waits for the caches, which nobody else needs to wait for.

@@ -120,7 +120,9 @@ rt::Outcome DataController::bind_claim(const Claim& claim, const Source& source,
   set_placement_condition(claim, status);
   if (Done written = write_claim_status(claim, std::move(status), stop); !written.ok())
     return rt::Outcome::failed(written.error());
-  if (is_new) tell(claim, kube::EventType::Normal, "Bound", "Successfully bound to DataSource " + source.metadata.name);
+  if (!is_new) return rt::Outcome::done();
+  metrics_.counter("datadependency_bindings_total", "Claims that were bound to a data source.").add();
+  tell(claim, kube::EventType::Normal, "Bound", "Successfully bound to DataSource " + source.metadata.name);
   return rt::Outcome::done();
 }
 

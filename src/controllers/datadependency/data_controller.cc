@@ -1,7 +1,10 @@
 #include "controllers/datadependency/data_controller.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
+#include "api/conditions.h"
 #include "api/gen/karmada_binding.h"
 #include "controllers/datadependency/data_controller_impl.h"
 #include "kube/typed.h"
@@ -113,7 +116,24 @@ void DataController::mark_workload(const std::string& key) {
   if (!key.empty()) queue_.add({WorkItem::Kind::OneWorkload, "", key});
 }
 
+void DataController::count_claim(const Claim& claim, int change) {
+  const api::meta::Condition* bound = api::find_condition(claim.status.conditions, "Bound");
+  const std::string phase = claim.status.phase == "Bound" ? "Bound" : "Pending";
+  // Others may write a status, too: only our own words become labels.
+  static constexpr std::array<std::string_view, 8> kReasons = {
+      "BindingSuccessful",     "Resolving",          "DataSourceNotFound", "NoClusterMapping",
+      "InvalidDataSourceName", "InvalidWorkloadRef", "ResolutionFailed",   "BindingInvalid"};
+  std::string reason = bound == nullptr ? "" : bound->reason;
+  if (!reason.empty() && std::ranges::find(kReasons, reason) == kReasons.end()) reason = "other";
+  std::int64_t& count = claims_in_state_[phase + "/" + reason];
+  count += change;
+  metrics_.gauge("datadependency_claims", "Claims by phase and reason.", {{"phase", phase}, {"reason", reason}})
+      .set(static_cast<double>(count));
+}
+
 void DataController::on_claim(const kube::Change<Claim>& change) {
+  if (change.before) count_claim(*change.before, -1);
+  if (change.after) count_claim(*change.after, 1);
   for (const ClaimPtr& claim : {change.before, change.after}) {
     if (!claim) continue;
     mark_workload(workload_key(*claim));
@@ -137,6 +157,10 @@ void DataController::on_source(const kube::Change<Source>& change) {
 }
 
 void DataController::on_binding(const kube::Change<BindingView>& change) {
+  const auto is_gated = [](const auto& view) { return view && view->text.find(kGatedAnnotation) != std::string::npos; };
+  gated_ += (is_gated(change.after) ? 1 : 0) - (is_gated(change.before) ? 1 : 0);
+  metrics_.gauge("datadependency_gated_bindings", "Workloads that are held back until their data is found.")
+      .set(static_cast<double>(gated_));
   if (change.before) mark_workload(change.before->workload);
   if (change.after) mark_workload(change.after->workload);
 }

@@ -50,6 +50,7 @@ class DataController final : public Controller {
   void on_source(const kube::Change<Source>& change);
   void on_binding(const kube::Change<BindingView>& change);
   void on_answer(const std::string& key);
+  void count_claim(const Claim& claim, int change);
   void mark_claim(const Claim& claim);
   void mark_claims_of(std::string_view index, const std::string& value);
   void mark_source(const std::string& name);
@@ -115,6 +116,11 @@ class DataController final : public Controller {
   std::map<std::string, rt::Instant> last_moves_ BASALT_GUARDED_BY(mutex_);      // workload -> when
   std::map<std::string, std::string> refresh_wishes_ BASALT_GUARDED_BY(mutex_);  // source UID -> annotation dealt with
   std::map<std::string, PluginConfig> configured_ BASALT_GUARDED_BY(mutex_);
+
+  // Used only by the informers' handlers: how many claims are in each state, how many bindings are held back. Gauges
+  // are set, not changed, so that a controller that follows another one in this process begins anew.
+  std::map<std::string, std::int64_t> claims_in_state_;
+  std::int64_t gated_ = 0;
 
   std::optional<rt::Workers<WorkItem, WorkItemHash>> workers_;  // used only by the owner
 };

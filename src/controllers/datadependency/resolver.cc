@@ -63,6 +63,7 @@ void Resolver::want(const DataIdentity& identity) {
     }
     known_.emplace(key, Known{identity, std::nullopt});
   }
+  metrics_.counter("datadependency_cache_misses_total", "Data that was claimed and not known yet.").add();
   queue_.add(key);
 }
 
@@ -134,7 +135,12 @@ Resolution Resolver::call(const ActivePlugin& plugin, const DataIdentity& identi
       rt::MutexLock lock(mutex_);
       ++calls_;
     }
+    const rt::Instant begin = runtime_.now();
     Resolution resolution = plugin.plugin->locate(identity, stop);
+    metrics_
+        .histogram("datadependency_call_seconds", "How long calls to plugins took.", kube::Metrics::seconds_bounds(),
+                   {{"system", identity.system}})
+        .observe(std::chrono::duration<double>(runtime_.now() - begin).count());
     metrics_
         .counter("datadependency_resolutions_total", "Calls to plugins by their result.",
                  {{"system", identity.system}, {"result", std::string(to_string(resolution.kind))}})

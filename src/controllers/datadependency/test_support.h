@@ -34,15 +34,17 @@ struct PlayedSystem {
   bool is_down = false;
   rt::Duration delay{};  // of every answer
   std::map<std::string, int> calls_by_table;
+  std::string token;  // of the last call
   int calls = 0;
 };
 inline PlayedSystem* played_system = nullptr;
 
 class PlayedPlugin final : public DataSourcePlugin {
  public:
-  explicit PlayedPlugin(rt::Runtime& runtime) : runtime_(runtime) {}
+  PlayedPlugin(rt::Runtime& runtime, std::string token) : runtime_(runtime), token_(std::move(token)) {}
   Resolution locate(const DataIdentity& identity, const rt::StopToken& stop) override {
     ++played_system->calls;
+    played_system->token = token_;
     ++played_system->calls_by_table[identity.name];
     if (played_system->delay > rt::Duration::zero()) static_cast<void>(stop.wait_for(runtime_, played_system->delay));
     if (played_system->is_down) return {ResolutionKind::Unavailable, {}, "the server did not answer", {}};
@@ -53,10 +55,12 @@ class PlayedPlugin final : public DataSourcePlugin {
 
  private:
   rt::Runtime& runtime_;
+  const std::string token_;
 };
 
 inline Result<std::unique_ptr<DataSourcePlugin>> make_played(PluginContext context) {
-  return std::unique_ptr<DataSourcePlugin>(std::make_unique<PlayedPlugin>(context.runtime));
+  return std::unique_ptr<DataSourcePlugin>(
+      std::make_unique<PlayedPlugin>(context.runtime, context.config.credentials.token));
 }
 
 // The webhook of bindings, in process.
@@ -183,6 +187,7 @@ class Plane {
     cluster.patch(kBindings, "default", workload + "-deployment",
                   R"({"status":{"lastScheduledTime":"2026-01-01T00:00:00Z"}})", "status");
   }
+  [[nodiscard]] std::string metrics() const { return metrics_.to_text(); }
   [[nodiscard]] std::string logged() const {
     std::string text;
     for (const LogRecord& record : memory_->records()) {

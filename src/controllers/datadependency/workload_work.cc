@@ -61,6 +61,8 @@ rt::Outcome DataController::reconcile_workload(const std::string& key, const rt:
     rt::MutexLock lock(mutex_);
     last_moves_[key] = runtime_.now();
   }
+  if (plan.verdict == PlacementVerdict::Injected && !plan.was_overwritten)
+    metrics_.counter("datadependency_injections_total", "Constraints written into bindings.").add();
   if (plan.was_overwritten)
     metrics_.counter("datadependency_reinjections_total", "Constraints put back after somebody replaced the placement.")
         .add();

@@ -23,7 +23,7 @@ TEST(JobPolicies, Scenario38RestartJob) {
     bench.cluster.set_pod_phase("default", "j-t-0", "Failed", 3);
     ASSERT_TRUE(bench.eventually([&] { return bench.count("version") == 1; }));
     EXPECT_EQ(bench.count("retryCount"), 1);
-    EXPECT_TRUE(bench.eventually([&] { return !bench.group_uid().empty() && bench.group_uid() != old_group; }));
+    EXPECT_TRUE(bench.eventually([&] { return is_other(bench.group_uid(), old_group); }));
     EXPECT_TRUE(bench.has_pods(0));
     EXPECT_TRUE(bench.reaches("Pending"));
     ASSERT_TRUE(bench.admit());
@@ -189,7 +189,7 @@ TEST(JobPolicies, UsersA_5385_Scenario50RestartPodTouchesOnlyThePod) {
     const std::string others = bench.pod_uid("j-t-0") + bench.pod_uid("j-t-2");
     const std::string failed = bench.pod_uid("j-t-1");
     bench.cluster.set_pod_phase("default", "j-t-1", "Failed");
-    ASSERT_TRUE(bench.eventually([&] { return !bench.pod_uid("j-t-1").empty() && bench.pod_uid("j-t-1") != failed; }));
+    ASSERT_TRUE(bench.eventually([&] { return is_other(bench.pod_uid("j-t-1"), failed); }));
     bench.cluster.set_pod_phase("default", "j-t-1", "Running");
     ASSERT_TRUE(bench.eventually([&] { return bench.phase() == "Running" && bench.count("running") == 3; }));
     EXPECT_EQ(bench.group_uid(), group);
@@ -210,8 +210,10 @@ TEST(JobPolicies, UsersA_1866_Scenario51RestartTask) {
     const std::string t1 = bench.pod_uid("j-t-1");
     const std::string others = bench.pod_uid("j-u-0") + bench.pod_uid("j-u-1");
     bench.cluster.remove(resources::kPods, "default", "j-t-0", 0);
-    ASSERT_TRUE(bench.eventually(
-        [&] { return bench.pod_names().size() == 4 && bench.pod_uid("j-t-0") != t0 && bench.pod_uid("j-t-1") != t1; }));
+    ASSERT_TRUE(bench.eventually([&] {
+      return bench.pod_names().size() == 4 && is_other(bench.pod_uid("j-t-0"), t0) &&
+             is_other(bench.pod_uid("j-t-1"), t1);
+    }));
     bench.set_all("Running");
     EXPECT_TRUE(bench.reaches("Running"));
     bench.let_pass(3s);
@@ -228,7 +230,8 @@ TEST(JobPolicies, RestartPartition) {
     const std::string first = bench.pod_uid("j-t-0") + bench.pod_uid("j-t-1");
     const std::string second = bench.pod_uid("j-t-2");
     bench.cluster.set_pod_phase("default", "j-t-3", "Failed");
-    ASSERT_TRUE(bench.eventually([&] { return bench.pod_names().size() == 4 && bench.pod_uid("j-t-2") != second; }));
+    ASSERT_TRUE(
+        bench.eventually([&] { return bench.pod_names().size() == 4 && is_other(bench.pod_uid("j-t-2"), second); }));
     EXPECT_EQ(bench.pod_uid("j-t-0") + bench.pod_uid("j-t-1"), first);
     EXPECT_EQ(bench.count("retryCount"), 1);
   });
@@ -437,7 +440,7 @@ TEST(JobCommands, UsersA_4743_RestartWhilePending) {
     ASSERT_TRUE(bench.has_pods(2));
     const std::string old = bench.pod_uid("j-t-0");
     bench.cluster.set_pod_phase("default", "j-t-0", "Failed");
-    ASSERT_TRUE(bench.eventually([&] { return !bench.pod_uid("j-t-0").empty() && bench.pod_uid("j-t-0") != old; }));
+    ASSERT_TRUE(bench.eventually([&] { return is_other(bench.pod_uid("j-t-0"), old); }));
     bench.set_all("Running");
     EXPECT_TRUE(bench.reaches("Running"));
     bench.command("RestartJob");

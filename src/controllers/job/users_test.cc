@@ -98,7 +98,7 @@ TEST(JobUsers, UsersA_GroupDeletedByHandComesBack) {
     const std::string pods = bench.pod_uid("j-t-0") + bench.pod_uid("j-t-1");
     const std::string old = bench.group_uid();
     bench.cluster.remove(resources::kPodGroups, "default", bench.group_name());
-    EXPECT_TRUE(bench.eventually([&] { return !bench.group_uid().empty() && bench.group_uid() != old; }));
+    EXPECT_TRUE(bench.eventually([&] { return is_other(bench.group_uid(), old); }));
     bench.let_pass(5s);
     EXPECT_EQ(bench.pod_uid("j-t-0") + bench.pod_uid("j-t-1"), pods);
     EXPECT_EQ(bench.phase(), "Running");
@@ -210,7 +210,7 @@ TEST(JobUsers, UsersF_2560_EvictionWithoutPolicySpendsNothing) {
     for (int round = 0; round < 4; ++round) {
       const std::string old = bench.pod_uid("j-t-0");
       bench.cluster.remove(resources::kPods, "default", "j-t-0", 0);
-      ASSERT_TRUE(bench.eventually([&] { return !bench.pod_uid("j-t-0").empty() && bench.pod_uid("j-t-0") != old; }));
+      ASSERT_TRUE(bench.eventually([&] { return is_other(bench.pod_uid("j-t-0"), old); }));
       bench.cluster.set_pod_phase("default", "j-t-0", "Running");
       ASSERT_TRUE(bench.reaches("Running"));
     }
@@ -325,8 +325,7 @@ TEST(JobUsers, UsersA_5986_LateEventsOfAPodsPredecessor) {
         for (int round = 1; round <= 5; ++round) {
           const std::string old = bench.pod_uid("j-t-0");
           bench.cluster.set_pod_phase("default", "j-t-0", "Failed");
-          ASSERT_TRUE(
-              bench.eventually([&] { return !bench.pod_uid("j-t-0").empty() && bench.pod_uid("j-t-0") != old; }));
+          ASSERT_TRUE(bench.eventually([&] { return is_other(bench.pod_uid("j-t-0"), old); }));
           bench.cluster.set_pod_phase("default", "j-t-0", "Running");
           ASSERT_TRUE(bench.eventually([&] { return bench.phase() == "Running" && bench.count("running") == 2; }));
           EXPECT_EQ(bench.count("retryCount"), round);

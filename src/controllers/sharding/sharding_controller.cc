@@ -28,10 +28,10 @@ using api::shard::NodeShard;
 constexpr std::string_view kTooLarge = "NodeShardTooLarge";
 constexpr std::string_view kOverdue = "HandoverOverdue";
 constexpr std::string_view kTooFew = "TooFewNodes";
-constexpr std::size_t kVisitsMax = 4096;                        // of nodes, before sync work is looked at again
-constexpr rt::Duration kPoll = std::chrono::milliseconds(100);  // while caches are being filled
-constexpr rt::Duration kTick = std::chrono::seconds(1);         // of the audit
-constexpr std::size_t kAuditTurn = 600;                         // ticks for all pods
+constexpr std::size_t kVisitsMax = 4096;                       // of nodes, before sync work is looked at again
+constexpr rt::Duration kPoll = std::chrono::milliseconds(10);  // while caches are being filled
+constexpr rt::Duration kTick = std::chrono::seconds(1);        // of the audit
+constexpr std::size_t kAuditTurn = 600;                        // ticks for all pods
 
 // Nodes and pods as one configuration needs them.
 struct Tables {

@@ -233,6 +233,9 @@ class Bench {
   std::unique_ptr<ManagerProcess> process;
 };
 
+// Whether what had the UID `old` has a successor by now.
+inline bool is_other(const std::string& uid, const std::string& old) { return !uid.empty() && uid != old; }
+
 // A test that runs with several interleavings.
 inline void scenario(const std::function<void(Bench&)>& body, const JobControllerOptions& options = {},
                      std::uint64_t seeds = 3) {
