@@ -37,6 +37,8 @@ def declared(statement):
     types = set(TYPE.findall(statement))
     if types:
         return types
+    if re.match(r'[^(]*[^(=!<>]=(?!=)', statement):  # a variable: what its initial value calls is not declared here
+        return set(VARIABLE.findall(statement)[:1])
     called = [name for name in CALLABLE.findall(statement) if name not in KEYWORDS]
     return set(called[:1]) or set(VARIABLE.findall(statement)[:1])
 

@@ -40,7 +40,7 @@ class GroupsTest(unittest.TestCase):
                          [['a', 'b']])
 
     def test_private_types_and_constants_count(self):
-        for private in ('struct Entry { int a; };', 'constexpr int kMost = 3;', 'enum class Entry { a };'):
+        for private in ('struct Entry { int a; };', 'constexpr int kMost = 3;', 'constexpr auto kEvery = std::chrono::milliseconds(3);', 'enum class Entry { a };'):
             with self.subTest(private):
                 text = 'namespace { ' + private + ' }'
                 self.assertEqual(self.grouping(a=text, b=text), [['a'], ['b']])
