@@ -72,6 +72,8 @@ def check_all(kubectl):
     kubectl.says(r"vcjob,vj +batch.volcano.sh/v1alpha1 +true +Job", "api-resources")
     kubectl.says("batch.volcano.sh/v1alpha1", "api-versions")
     kubectl.says("Server Version: v1.36", "version")
+    kubectl.says(r'"major": *"1"', "get", "--raw", "/version")
+    kubectl.says(r'"minor": *"36"', "get", "--raw", "/version")
 
     kubectl.says("created", "apply", "-f", JOB)
     kubectl.says("unchanged", "apply", "-f", JOB)

@@ -147,7 +147,7 @@ class FrontImpl final : public Front {
       return true;
     }
     if (path != "/version" && path != "/version/") return false;
-    const auto parts = base::split(options_.version.substr(1), '.');
+    const auto parts = base::split(std::string_view(options_.version).substr(1), '.');
     json::Value version = json::Object{{"buildDate", "1970-01-01T00:00:00Z"},
                                        {"compiler", "c++"},
                                        {"gitCommit", ""},
