@@ -37,6 +37,9 @@
 #include "webhooks/cluster_view.h"
 #include "webhooks/server.h"
 
+// Of tcmalloc, where it is linked (docs/adr/0007-allocator.md).
+extern "C" __attribute__((weak)) void MallocExtension_ReleaseFreeMemory();
+
 namespace basalt::webhooks {
 namespace {
 
@@ -287,6 +290,8 @@ class ServerProcess {
   ServerProcess(const net::KeyPair& pair, Work work) {
     int pipe_ends[2];
     BASALT_CHECK(::pipe(pipe_ends) == 0);
+    // What the load of a run before has freed would be counted as the server's.
+    if (MallocExtension_ReleaseFreeMemory != nullptr) MallocExtension_ReleaseFreeMemory();
     process_ = ::fork();
     BASALT_CHECK(process_ >= 0);
     if (process_ == 0) serve(pair, work, pipe_ends[1]);
