@@ -50,5 +50,10 @@ TEST(RandomName, GenerateNameCutsThePrefix) {
   EXPECT_TRUE(name.ends_with("a99999"));
 }
 
+TEST(RandomUuid, IsOfVersionFourWhateverIsDrawn) {
+  EXPECT_EQ(random_uuid([] { return 0ULL; }), "00000000-0000-4000-8000-000000000000");
+  EXPECT_EQ(random_uuid([] { return ~0ULL; }), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+}
+
 }  // namespace
 }  // namespace basalt::base

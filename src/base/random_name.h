@@ -1,6 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -25,6 +28,18 @@ template <class Pick>
 template <class Pick>
 [[nodiscard]] std::string generate_name(std::string_view prefix, Pick&& pick) {
   return std::string(prefix.substr(0, kGeneratedNameMax - kNameSuffixLength)) + random_suffix(pick);
+}
+
+// A random UUID (version 4, variant 1). `draw()` returns 64 random bits.
+template <class Draw>
+[[nodiscard]] std::string random_uuid(Draw&& draw) {
+  const std::uint64_t high = (draw() & ~0xF000ULL) | 0x4000ULL;
+  const std::uint64_t low = (draw() & ~(3ULL << 62)) | (2ULL << 62);
+  std::array<char, 37> text{};
+  std::snprintf(text.data(), text.size(), "%08x-%04x-%04x-%04x-%012llx", static_cast<unsigned>(high >> 32),
+                static_cast<unsigned>((high >> 16) & 0xFFFF), static_cast<unsigned>(high & 0xFFFF),
+                static_cast<unsigned>(low >> 48), static_cast<unsigned long long>(low & 0xFFFFFFFFFFFFULL));
+  return std::string(text.data(), 36);
 }
 
 // Each byte becomes a letter of the alphabet: how Kubernetes makes a hash (as decimal text) fit for a label. Equal to

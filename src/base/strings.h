@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -16,6 +17,10 @@ namespace basalt::base {
 
 // Always one piece more than there are separators: split("", ',') is {""}.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+// The pieces are views: those of a temporary would be gone before anybody looks.
+template <class Text>
+  requires std::same_as<Text, std::string>
+std::vector<std::string_view> split(Text&& text, char separator) = delete;
 // At the first separator; nothing if there is none.
 [[nodiscard]] std::optional<std::pair<std::string_view, std::string_view>> split_once(std::string_view text,
                                                                                       char separator);

@@ -285,36 +285,41 @@ class Parser {
     return unexpected();
   }
 
-  NodeRef list_literal() {
-    NodeRef node = make(Node::Kind::List, token_.offset);
-    bool is_optional = is("[?");
+  // "[a, ?b, c]", "{a: b, ?c: d}": what stands between the brackets, by what reads one of it (false: an error).
+  template <class ReadOne>
+  NodeRef elements(Node::Kind kind, std::size_t offset, std::string_view end, ReadOne&& read_one) {
+    NodeRef node = make(kind, offset);
+    bool is_optional = token_.text.ends_with('?');  // "[?", "{?": the first is
     advance();
     std::vector<NodeRef> items;
-    while (!error_ && !is("]")) {
+    while (!error_ && !is(end)) {
       is_optional = take("?") || is_optional;
       node->optional_children.push_back(is_optional);
       is_optional = false;
-      items.push_back(expression());
+      if (!read_one(items)) return nullptr;
       if (!take(",")) break;
     }
-    return expect("]") ? with(std::move(node), std::move(items)) : nullptr;
+    return expect(end) ? with(std::move(node), std::move(items)) : nullptr;
+  }
+
+  NodeRef list_literal() {
+    return elements(Node::Kind::List, token_.offset, "]", [this](std::vector<NodeRef>& items) {
+      items.push_back(expression());
+      return true;
+    });
+  }
+
+  bool read_value(std::vector<NodeRef>& items) {
+    if (!expect(":")) return false;
+    items.push_back(expression());
+    return true;
   }
 
   NodeRef map_literal() {
-    NodeRef node = make(Node::Kind::Map, token_.offset);
-    bool is_optional = is("{?");
-    advance();
-    std::vector<NodeRef> items;
-    while (!error_ && !is("}")) {
-      is_optional = take("?") || is_optional;
-      node->optional_children.push_back(is_optional);
-      is_optional = false;
+    return elements(Node::Kind::Map, token_.offset, "}", [this](std::vector<NodeRef>& items) {
       items.push_back(expression());
-      if (!expect(":")) return nullptr;
-      items.push_back(expression());
-      if (!take(",")) break;
-    }
-    return expect("}") ? with(std::move(node), std::move(items)) : nullptr;
+      return read_value(items);
+    });
   }
 
   // A name that was declared to be a type of messages ("Object"), or one of its parts ("Object.spec.template").
@@ -325,22 +330,15 @@ class Parser {
 
   // A message is a map by the names of its fields: what its type allows is known to whoever takes it.
   NodeRef message_literal(std::size_t offset) {
-    NodeRef node = make(Node::Kind::Map, offset);
-    bool is_optional = is("{?");
-    advance();
-    std::vector<NodeRef> items;
-    while (!error_ && !is("}")) {
-      is_optional = take("?") || is_optional;
-      node->optional_children.push_back(is_optional);
-      is_optional = false;
-      if (token_.kind != Token::Kind::Identifier) return unexpected();
+    return elements(Node::Kind::Map, offset, "}", [this](std::vector<NodeRef>& items) {
+      if (token_.kind != Token::Kind::Identifier) {
+        static_cast<void>(unexpected());
+        return false;
+      }
       items.push_back(literal(token_.offset, Value::of_text(unescape_field(token_.text))));
       advance();
-      if (!expect(":")) return nullptr;
-      items.push_back(expression());
-      if (!take(",")) break;
-    }
-    return expect("}") ? with(std::move(node), std::move(items)) : nullptr;
+      return read_value(items);
+    });
   }
 
   NodeRef identifier() {

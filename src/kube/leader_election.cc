@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/time.h"
+#include "base/random_name.h"
 #include "base/strings.h"
 #include "kube/event_recorder.h"
 
@@ -39,16 +40,7 @@ std::int64_t whole_seconds(rt::Duration duration) { return std::chrono::ceil<std
 }  // namespace
 
 std::string make_identity(rt::Runtime& runtime, std::string_view host) {
-  const std::uint64_t high = (runtime.random() & ~0xF000ULL) | 0x4000ULL;  // version 4
-  const std::uint64_t low = (runtime.random() & ~(3ULL << 62)) | (2ULL << 62);
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string uuid;
-  for (int digit = 0; digit < 32; ++digit) {
-    if (digit == 8 || digit == 12 || digit == 16 || digit == 20) uuid.push_back('-');
-    const std::uint64_t half = digit < 16 ? high : low;
-    uuid.push_back(kHex[(half >> (60 - 4 * (digit % 16))) & 0xF]);
-  }
-  return std::string(host) + "_" + uuid;
+  return std::string(host) + "_" + base::random_uuid([&] { return runtime.random(); });
 }
 
 Done validate(const LeaderElectionOptions& options) {

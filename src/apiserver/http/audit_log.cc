@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -159,7 +158,10 @@ void AuditLog::put(const std::string& lines) {
   if (file_bytes_ > 0 && file_bytes_ + lines.size() > options_.file_bytes_max) {
     if (file_ >= 0) ::close(file_);
     file_ = -1;
-    static_cast<void>(std::rename(options_.path.c_str(), (options_.path + ".1").c_str()));
+    if (std::rename(options_.path.c_str(), (options_.path + ".1").c_str()) != 0) {
+      return lose(count_lines(lines),
+                  "the file is full, and cannot be renamed to " + options_.path + ".1: " + std::strerror(errno));
+    }
   }
   if (file_ < 0) {
     if (const Done opened = open_file(); !opened.ok()) return lose(count_lines(lines), opened.error().message);
@@ -193,17 +195,6 @@ void AuditLog::lose(std::uint64_t count, std::string_view why) {
   }
   log_.error("events of the audit log are lost",
              {{"file", options_.path}, {"lost", std::to_string(all)}, {"problem", std::string(why)}});
-}
-
-std::string new_audit_id(rt::Runtime& runtime) {
-  // A random UUID (version 4, variant 1).
-  const std::uint64_t high = (runtime.random() & ~0xF000ULL) | 0x4000ULL;
-  const std::uint64_t low = (runtime.random() & ~(3ULL << 62)) | (2ULL << 62);
-  std::array<char, 37> text{};
-  std::snprintf(text.data(), text.size(), "%08x-%04x-%04x-%04x-%012llx", static_cast<unsigned>(high >> 32),
-                static_cast<unsigned>((high >> 16) & 0xFFFF), static_cast<unsigned>(high & 0xFFFF),
-                static_cast<unsigned>(low >> 48), static_cast<unsigned long long>(low & 0xFFFFFFFFFFFFULL));
-  return std::string(text.data(), 36);
 }
 
 std::string audit_line(const AuditRecord& record, AuditStage stage, int code, rt::WallTime now) {

@@ -22,7 +22,7 @@ namespace basalt::apiserver {
 // object, when, and what came of it; never a body. Lines are handed to one thread, so no request waits for the disk.
 //
 // Limits: `file_bytes_max` for a file, after which it is renamed to FILE.1, and what was FILE.1 is gone; 16 MiB of
-// lines that wait. What does not fit, and what a full disk does not take, is lost: the log says so once a minute with
+// lines that wait. What does not fit, and what the disk does not take (full, or FILE cannot be renamed), is lost: the log says so once a minute with
 // the count, and requests go on. Thread-safe.
 class AuditLog {
  public:
@@ -61,8 +61,6 @@ class AuditLog {
   std::size_t file_bytes_ = 0;
   rt::Thread thread_;
 };
-
-[[nodiscard]] std::string new_audit_id(rt::Runtime& runtime);
 
 // What is known of one request, filled in while it is worked on. One thread at a time.
 struct AuditRecord {

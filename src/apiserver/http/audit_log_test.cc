@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/random_name.h"
 #include "json/value.h"
 #include "rt/real_runtime.h"
 
@@ -59,6 +60,19 @@ TEST_F(AuditLogTest, AFileThatIsFullMakesRoom) {
   EXPECT_EQ(lines_of(options_.path + ".1"), std::vector<std::string>{std::string(60, 'c')});
 }
 
+TEST_F(AuditLogTest, AFullFileThatCannotBeRenamedGrowsNoFurther) {
+  options_.file_bytes_max = 100;
+  std::filesystem::create_directory(options_.path + ".1");
+  auto log = AuditLog::open(*runtime_, Logger(), options_);
+  ASSERT_TRUE(log.ok());
+  (*log)->write(std::string(90, 'a'));
+  while (lines_of(options_.path).empty())
+    ASSERT_FALSE(rt::StopToken().wait_for(*runtime_, std::chrono::milliseconds(1)));
+  (*log)->write(std::string(90, 'b'));
+  while ((*log)->lost() < 1) ASSERT_FALSE(rt::StopToken().wait_for(*runtime_, std::chrono::milliseconds(1)));
+  EXPECT_EQ(lines_of(options_.path), std::vector<std::string>{std::string(90, 'a')});
+}
+
 TEST_F(AuditLogTest, WhatTheDiskDoesNotTakeIsCounted) {
   options_.path = "/dev/full";
   auto log = AuditLog::open(*runtime_, Logger(), options_);
@@ -83,7 +97,7 @@ TEST_F(AuditLogTest, AFileThatCannotBeMadeIsAnError) {
 
 TEST_F(AuditLogTest, ALineIsAnEventOfKubernetes) {
   AuditRecord record;
-  record.id = new_audit_id(*runtime_);
+  record.id = base::random_uuid([this] { return runtime_->random(); });
   record.uri = "/api/v1/namespaces/a/pods/p/status?dryRun=All";
   record.verb = "update";
   record.user = UserInfo{"ann", "", {"devs"}};

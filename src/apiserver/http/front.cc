@@ -15,6 +15,7 @@
 #include "apiserver/registry/later_calls.h"
 #include "apiserver/registry/server_impl.h"
 #include "base/check.h"
+#include "base/random_name.h"
 #include "base/strings.h"
 #include "json/writer.h"
 #include "kube/status.h"
@@ -90,7 +91,7 @@ class FrontImpl final : public Front {
  private:
   [[nodiscard]] std::shared_ptr<AuditRecord> record_of(const net::ServerRequest& request) {
     auto record = std::make_shared<AuditRecord>();
-    record->id = new_audit_id(runtime_);
+    record->id = base::random_uuid([this] { return runtime_.random(); });
     record->uri = request.path + (request.query.empty() ? "" : "?" + request.query);
     record->user_agent = std::string(net::find_header(request.headers, "user-agent"));
     record->source_address = request.peer_address.substr(0, request.peer_address.rfind(':'));

@@ -1,7 +1,5 @@
 #include "apiserver/registry/server_impl.h"
 
-#include <array>
-#include <cstdio>
 #include <utility>
 
 #include "api/time.h"
@@ -13,6 +11,7 @@
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/selection.h"
 #include "apiserver/webhook/webhook_admission.h"
+#include "base/random_name.h"
 #include "json/value.h"
 
 namespace basalt::apiserver {
@@ -175,14 +174,7 @@ Result<kube::Response> ApiServerImpl::call(const kube::Request& request, const R
 }
 
 std::string ApiServerImpl::new_uid() {
-  // A random UUID (version 4, variant 1).
-  const std::uint64_t high = (runtime_.random() & ~0xF000ULL) | 0x4000ULL;
-  const std::uint64_t low = (runtime_.random() & ~(3ULL << 62)) | (2ULL << 62);
-  std::array<char, 37> text{};
-  std::snprintf(text.data(), text.size(), "%08x-%04x-%04x-%04x-%012llx", static_cast<unsigned>(high >> 32),
-                static_cast<unsigned>((high >> 16) & 0xFFFF), static_cast<unsigned>(high & 0xFFFF),
-                static_cast<unsigned>(low >> 48), static_cast<unsigned long long>(low & 0xFFFFFFFFFFFFULL));
-  return std::string(text.data(), 36);
+  return base::random_uuid([this] { return runtime_.random(); });
 }
 
 std::string ApiServerImpl::timestamp() const { return api::Time::from(runtime_.wall_now()).to_string(); }

@@ -110,8 +110,7 @@ bool selects_namespace(const api::Selector& selector, ApiServer& server, const A
 }
 
 std::string WebhookAdmission::new_uid() {
-  return base::generate_name("", [&](std::size_t n) { return static_cast<std::size_t>(runtime_.random_below(n)); }) +
-         "-" + std::to_string(runtime_.wall_now().time_since_epoch().count());
+  return base::random_uuid([this] { return runtime_.random(); });
 }
 
 Done WebhookAdmission::ask(const Webhook& webhook, AdmissionRequest& request, const json::Value* object,
