@@ -22,8 +22,8 @@ namespace basalt::apiserver {
 // object, when, and what came of it; never a body. Lines are handed to one thread, so no request waits for the disk.
 //
 // Limits: `file_bytes_max` for a file, after which it is renamed to FILE.1, and what was FILE.1 is gone; 16 MiB of
-// lines that wait. What does not fit, and what the disk does not take (full, or FILE cannot be renamed), is lost: the log says so once a minute with
-// the count, and requests go on. Thread-safe.
+// lines that wait. What does not fit, and what the disk does not take (full, or FILE cannot be renamed), is lost: the
+// log says so once a minute with the count, and requests go on. Thread-safe.
 class AuditLog {
  public:
   struct Options {
