@@ -35,14 +35,18 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # What it is lenient about is what precompiled headers ask for (cmake/unity.cmake).
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Wno-sign-conversion
   -fno-omit-frame-pointer -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # A precompiled header that is made anew of the same text is the same one to ccache.
+  add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
   add_compile_options(-Wthread-safety -Wno-c99-designator -Wno-missing-field-initializers)
 else()
+  add_compile_options(-fpch-preprocess)
   # g++ 12 reports these for correct code of the standard library when it inlines deeply.
   add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds -Wno-maybe-uninitialized
     -Wno-missing-field-initializers -Wno-dangling-pointer -Wno-use-after-free -Wno-free-nonheap-object)

@@ -1,9 +1,11 @@
 """Each rule of tidy.py is shown to catch what it is for, and to leave the rest alone."""
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import headers  # noqa: E402
 import tidy  # noqa: E402
 
 
@@ -50,7 +52,17 @@ class TidyTest(unittest.TestCase):
 
     def test_header_that_needs_another_is_refused(self):
         root = pathlib.Path(__file__).resolve().parents[2]
-        self.assertIsNone(tidy.header_problem(root, "src/base/check.h", "g++"))
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            precompiled = headers.precompile(root, folder)
+            (folder / "needy.h").write_text("#pragma once\nbasalt::Error* error;\n")
+            self.assertIsNone(headers.problem(root, "src/base/check.h", precompiled))
+            self.assertIn("basalt", headers.problem(root, str(folder / "needy.h"), precompiled))
+
+    def test_forgotten_standard_header_is_refused(self):
+        uses = "std::string text;  // std::vector\n"
+        self.assertEqual(headers.standard_headers_missing(uses, [uses]), ["string"])
+        self.assertEqual(headers.standard_headers_missing(uses, [uses, "#include <string>\n"]), [])
 
 
 if __name__ == "__main__":

@@ -5,14 +5,13 @@ Rules: includes point downward only; sources stay below a size; waiting, time an
 our code does not throw; every folder has a README; TODO names an issue; text files are clean; every header compiles alone.
 """
 import argparse
-import concurrent.futures
-import hashlib
-import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+
+import headers
 
 # From the lowest layer to the highest. A file may include its own layer and the ones it is allowed here.
 ALLOWED = {
@@ -146,51 +145,6 @@ def check_readmes(root, files):
             yield folder, 1, "folder without a README.md"
 
 
-def header_problem(root, path, compiler):
-    text = f'#include "{path.removeprefix("src/")}"\n#include "{path.removeprefix("src/")}"\n'
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Isrc", "-I.", "-DSPDLOG_COMPILED_LIB",
-               "-DSPDLOG_FMT_EXTERNAL", "-x", "c++", "-"]
-    done = subprocess.run(command, cwd=root, input=text, capture_output=True, text=True)
-    return None if done.returncode == 0 else done.stderr.strip().splitlines()[0]
-
-
-def with_included(root, header, known):
-    """Every file of the tree that a header reads, itself included; `known` remembers the answers for the direct ones."""
-    found, ahead = set(), [header]
-    while ahead:
-        path = ahead.pop()
-        if path in found:
-            continue
-        found.add(path)
-        if path not in known:
-            names = re.findall(r'^#include "([^"]+)"', (root / path).read_text(encoding="utf-8"), re.MULTILINE)
-            known[path] = [place for name in names for place in ("src/" + name, name) if (root / place).is_file()]
-        ahead += known[path]
-    return sorted(found)
-
-
-def check_headers(root, files, jobs):
-    """Compiles every header by itself; one that passed, and reads the same text as then, is not compiled again."""
-    headers = [f for f in files if f.endswith(".h") and f.startswith(("src/", "test/"))]
-    known, digests = {}, {}
-    for header in headers:
-        digest = hashlib.sha256()
-        for path in with_included(root, header, known):
-            digest.update(path.encode() + b"\0" + (root / path).read_bytes())
-        digests[header] = digest.hexdigest()
-    memory = root / "build" / "tidy-headers.json"
-    passed = json.loads(memory.read_text()) if memory.is_file() else {}
-    changed = [header for header in headers if passed.get(header) != digests[header]]
-    compiler = os.environ.get("CXX", "g++")
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for header, problem in zip(changed, pool.map(lambda h: header_problem(root, h, compiler), changed)):
-            passed[header] = None if problem else digests[header]
-            if problem:
-                yield header, 1, f"does not compile alone: {problem}"
-    memory.parent.mkdir(exist_ok=True)
-    memory.write_text(json.dumps({header: passed[header] for header in headers}, indent=0))
-
-
 def check_file(path, raw):
     """All findings of one file, without those that need the whole tree. Yields (line, message)."""
     if b"\0" in raw:
@@ -222,7 +176,7 @@ def main():
         findings += [(path, number, message) for number, message in check_file(path, (root / path).read_bytes())]
     findings += check_readmes(root, files)
     if not options.no_headers:
-        findings += check_headers(root, files, os.cpu_count() or 1)
+        findings += headers.check(root, files, os.cpu_count() or 1)
     for path, number, message in findings:
         print(f"{path}:{number}: {message}")
     print(f"tidy: {len(files)} files, {len(findings)} findings")

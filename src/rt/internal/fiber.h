@@ -69,14 +69,14 @@ class FiberContext {
 
   FiberStack stack_;
   void* stack_pointer_ = nullptr;  // of a suspended context
-  void* ucontext_ = nullptr;       // only where there is no switch of our own
+  [[maybe_unused]] void* ucontext_ = nullptr;       // only where there is no switch of our own
   FiberContext* came_from_ = nullptr;
   ExceptionState exceptions_;
   // For the sanitizers.
   void* fake_stack_ = nullptr;
   const void* asan_low_ = nullptr;
   std::size_t asan_bytes_ = 0;
-  void* tsan_fiber_ = nullptr;
+  [[maybe_unused]] void* tsan_fiber_ = nullptr;
 };
 
 // Keeps the leak checker from reporting `object` and what only it refers to.
