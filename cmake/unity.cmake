@@ -5,6 +5,10 @@
 # tests themselves are not optimised, what they test is.
 
 option(BASALT_UNITY "Compile the sources of each target in groups" OFF)
+if(BASALT_UNITY)
+  # What ccache asks for to see that a precompiled header which is made anew of the same text is the same one.
+  add_compile_options("$<IF:$<CXX_COMPILER_ID:Clang>,SHELL:-Xclang -fno-pch-timestamp,-fpch-preprocess>")
+endif()
 
 function(basalt_unity_targets result folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
