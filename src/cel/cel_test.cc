@@ -278,6 +278,8 @@ TEST(Cel, MessagesAreMapsOfTheirFields) {
             R"({"spec":{"namespace":"n","replicas":2}})");
   EXPECT_EQ(outcome("[JSONPatch{op: 'add', path: '/a', value: {'k': [1]}}]"),
             R"([{"op":"add","path":"/a","value":{"k":[1]}}])");
+  EXPECT_EQ(outcome("[JSONPatch{op: 'remove', path: '/labels/' + jsonpatch.escapeKey('k8s.io/my~label')}]"),
+            R"([{"op":"remove","path":"/labels/k8s.io~1my~0label"}])");
   EXPECT_EQ(outcome("Object{?a: optional.none(), b: 1}"), R"({"b":1})");
   EXPECT_EQ(outcome("Object{}"), "{}");
   EXPECT_EQ(outcome("Object{'a': 1}"), "refused");

@@ -268,6 +268,24 @@ Result<Value> quote(const Call& call) {
   return Value::of_text(out + "\"");
 }
 
+// A key as a part of a JSON pointer.
+Result<Value> escape_key(const Call& call) {
+  const auto text = call.text(0);
+  if (!text) return no_overload();
+  BASALT_TRY_DONE(call.cost.spend(text->size() / 10));
+  std::string escaped;
+  for (const char c : *text) {
+    if (c == '~') {
+      escaped += "~0";
+    } else if (c == '/') {
+      escaped += "~1";
+    } else {
+      escaped += c;
+    }
+  }
+  return Value::of_text(std::move(escaped));
+}
+
 constexpr Function kTextFunctions[] = {
     {"size", false, 1, 1, size, "int"},
     {"size", true, 0, 0, size, "int"},
@@ -288,6 +306,7 @@ constexpr Function kTextFunctions[] = {
     {"join", true, 0, 1, join, "string", false, "list"},
     {"format", true, 1, 1, format_text, "string", false, "string"},
     {"strings.quote", false, 1, 1, quote, "string"},
+    {"jsonpatch.escapeKey", false, 1, 1, escape_key, "string"},
 };
 
 }  // namespace

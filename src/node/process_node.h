@@ -35,7 +35,10 @@ struct ProcessNodeOptions {
   rt::Duration stop_grace = std::chrono::seconds(2);
   bool limit_address_space = false;  // limits.memory as RLIMIT_AS; many programs reserve more than they use
   std::vector<std::string> inherited = {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ"};
-  Environment environment;                                 // KUBERNETES_SERVICE_HOST, ...
+  Environment environment;  // KUBERNETES_SERVICE_HOST, ...
+  // What a container runs that names no command: by image, with or without its registry and tag, the words of a program
+  // of this machine; the container's `args` follow.
+  std::map<std::string, std::vector<std::string>> images;
   std::string host_path_root;                              // "" = <root>/hostpath
   rt::Duration volume_refresh = std::chrono::seconds(60);  // of ConfigMap, Secret and downward volumes
   kube::EventRecorder* events = nullptr;                   // not owned

@@ -26,6 +26,31 @@ std::string no_command(const api::core::Container& container) {
   return "image " + container.image + " has no command here: process nodes do not pull images; give command:";
 }
 
+// "registry.example/group/name:tag@digest" is asked for as it is, then without digest and tag, then as "name".
+const std::vector<std::string>* program_of(const ProcessNodeOptions& options, std::string_view image) {
+  if (const auto found = options.images.find(std::string(image)); found != options.images.end()) return &found->second;
+  image = image.substr(0, image.find('@'));
+  const std::size_t slash = image.rfind('/');
+  const std::size_t colon = image.rfind(':');
+  if (colon != std::string_view::npos && (slash == std::string_view::npos || colon > slash))
+    image = image.substr(0, colon);
+  for (const std::string_view name : {image, slash == std::string_view::npos ? image : image.substr(slash + 1)}) {
+    if (const auto found = options.images.find(std::string(name)); found != options.images.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+// Whoever makes another pod in place of one that has failed at once would do so without end.
+bool has_tireless_owner(const api::core::Pod& pod) {
+  if (pod.spec.restart_policy != "Always") return false;
+  for (const auto& owner : pod.metadata.owner_references) {
+    const std::string_view kind = owner.kind;
+    if (kind == "ReplicaSet" || kind == "StatefulSet" || kind == "DaemonSet" || kind == "ReplicationController")
+      return true;
+  }
+  return false;
+}
+
 bool is_below(std::string_view path, std::string_view folder) {
   return path == folder || (path.starts_with(folder) && path.substr(folder.size()).starts_with('/'));
 }
@@ -136,7 +161,8 @@ Result<ProcessSpec> ProcessNode::process_spec(PodWork& work, std::size_t index, 
   ProcessSpec spec;
   spec.name = work.pod->metadata.namespace_ + "/" + work.pod->metadata.name + "/" + container.name;
   BASALT_TRY(spec.env, container_environment(*work.pod, container, work.place, std::move(base), objects));
-  for (const auto* list : {&container.command, &container.args}) {
+  const std::vector<std::string>* program = container.command.empty() ? program_of(options_, container.image) : nullptr;
+  for (const auto* list : {program != nullptr ? program : &container.command, &container.args}) {
     for (const std::string& word : *list) spec.argv.push_back(expand_variables(word, spec.env));
   }
   const std::string own = pod_folder(uid) + "/containers/" + container.name;
@@ -179,9 +205,9 @@ Result<ProcessSpec> ProcessNode::process_spec(PodWork& work, std::size_t index, 
 
 Done ProcessNode::start_container(PodWork& work, std::size_t index, const rt::StopToken& stop) {
   ContainerRun& run = work.machine.container(index);
-  if (run.spec->command.empty()) {
-    work.machine.on_start_failed(index, true, no_command(*run.spec), wall(), runtime_.now());
-    tell(work, kube::EventType::Warning, "Failed", work.machine.message());
+  if (run.spec->command.empty() && program_of(options_, run.spec->image) == nullptr) {
+    work.machine.on_start_failed(index, !has_tireless_owner(*work.pod), no_command(*run.spec), wall(), runtime_.now());
+    tell(work, kube::EventType::Warning, "Failed", "container " + run.name + ": " + no_command(*run.spec));
     return Ok{};
   }
   Objects objects(client_, stop);
@@ -228,8 +254,8 @@ void ProcessNode::run_process(PodWork& work, std::size_t index, const ProcessSpe
   }
   log->append(OutputStream::Err, started.error().message + "\n");
   log->close();
-  work.machine.on_start_failed(index, started.error().is(Reason::InvalidInput), started.error().message, wall(),
-                               runtime_.now());
+  const bool for_good = started.error().is(Reason::InvalidInput) && !has_tireless_owner(*work.pod);
+  work.machine.on_start_failed(index, for_good, started.error().message, wall(), runtime_.now());
   tell(work, kube::EventType::Warning, "Failed", started.error().message);
 }
 

@@ -70,6 +70,35 @@ TEST_F(ProcessNodeTest, ExitCodesAndReasons) {
             std::string_view::npos);
 }
 
+// An image can stand for a program of this machine; with a command of the container's own it does not matter.
+TEST_F(ProcessNodeTest, ImagesThatArePrograms) {
+  begin({.images = {{"say", {"sh", "-c", "echo $0 $1"}}, {"registry.example:5000/deep/other", {"false"}}}});
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: said},
+    spec: {nodeName: n1, restartPolicy: Never, containers: [{name: c, image: "registry.example:5000/a/say:1.2", args: [one, two]}]}})");
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: own},
+    spec: {nodeName: n1, restartPolicy: Never, containers: [{name: c, image: say, command: ["true"]}]}})");
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: full},
+    spec: {nodeName: n1, restartPolicy: Never, containers: [{name: c, image: "registry.example:5000/deep/other@sha256:0"}]}})");
+  ASSERT_TRUE(wait_phase("said", "Succeeded"));
+  ASSERT_TRUE(wait_phase("own", "Succeeded"));
+  ASSERT_TRUE(wait_phase("full", "Failed"));
+  EXPECT_EQ(log("said"), "one two\n");
+}
+
+// Its owner would make another pod at once, and so on: it is tried again here instead.
+TEST_F(ProcessNodeTest, APodOfAReplicaSetDoesNotFailForWantOfAProgram) {
+  begin();
+  cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: kept, ownerReferences: [{apiVersion: apps/v1,
+    kind: ReplicaSet, name: r, uid: u, controller: true}]},
+    spec: {nodeName: n1, restartPolicy: Always, containers: [{name: c, image: "nginx:1"}]}})");
+  ASSERT_TRUE(cluster_.wait_until([&] {
+    const json::Value status = container_status(cluster_, "kept");
+    return status.string_at({"lastState", "terminated", "reason"}) == "StartError" &&
+           status.string_at({"state", "waiting", "reason"}) == "CrashLoopBackOff";
+  }));
+  EXPECT_NE(phase_of(cluster_, "kept"), "Failed");
+}
+
 TEST_F(ProcessNodeTest, EnvironmentFromEverywhere) {
   begin({.environment = {{"KUBERNETES_SERVICE_HOST", "127.0.0.1"}}});
   cluster_.apply(R"yaml({apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {color: red, size: big}}

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 using controllers::hyperjob::Bench;
 using Names = std::vector<std::string>;
 
-TEST(Federation, AHyperJobRunsOverItsClustersToItsEnd) {
+TEST(Federation, Row53_AHyperJobRunsOverItsClustersToItsEnd) {
   with_world(3, [](World& world) {
     Bench& bench = world.bench;
     bench.cluster.apply(Bench::yaml("h", {"a:2:c1,c2", "b:1:c3"}));
@@ -96,7 +96,7 @@ TEST(Federation, UsersG1_NothingRunsAgainAfterTheEnd) {
   });
 }
 
-TEST(Federation, AMemberThatReplaysAFinishedJobChangesNothing) {
+TEST(Federation, Row55_AMemberThatReplaysAFinishedJobChangesNothing) {
   with_world(1, [](World& world) {
     world.bench.cluster.apply(Bench::yaml("h", {"a:1"}));
     ASSERT_TRUE(world.bench.wait_condition("Completed"));
@@ -124,7 +124,8 @@ TEST(Federation, NoClusterFitsAndItIsSaidWhy) {
   });
 }
 
-TEST(Federation, RoomDecidesAndFinishedJobsHoldNone) {
+// volcano-global#20: jobs that are over take nothing from those that wait.
+TEST(Federation, UsersG12_RoomDecidesAndFinishedJobsHoldNone) {
   with_world(1, [](World& world) {
     const std::string yaml =
         "apiVersion: training.volcano.sh/v1alpha1\nkind: HyperJob\nmetadata: {name: h}\nspec:\n  replicatedJobs:\n"
@@ -141,7 +142,8 @@ TEST(Federation, RoomDecidesAndFinishedJobsHoldNone) {
   });
 }
 
-TEST(Federation, AClusterIsLostAndComesBack) {
+// karmada#7843: a job does fail over, and is not left where nobody can reach it.
+TEST(Federation, UsersG8_AClusterIsLostAndComesBack) {
   FederationOptions options;
   options.propagator.eviction_after = 60s;
   with_world(
@@ -170,7 +172,8 @@ TEST(Federation, AClusterIsLostAndComesBack) {
       2, options);
 }
 
-TEST(Federation, AnAbsenceThatIsShorterMovesNothing) {
+// kueue#1787: a member that was away for a while is heard again.
+TEST(Federation, UsersG10_AnAbsenceThatIsShorterMovesNothing) {
   with_world(2, [](World& world) {
     Bench& bench = world.bench;
     world.fate_of_all.run_for = 20s;
@@ -197,7 +200,7 @@ TEST(Federation, AClusterThatIsTakenOutGivesUpItsJobs) {
   });
 }
 
-TEST(Federation, ABroadPolicyDoesNotTakeJobsFromTheirOwn) {
+TEST(Federation, Row44_ABroadPolicyDoesNotTakeJobsFromTheirOwn) {
   with_world(2, [](World& world) {
     world.bench.cluster.apply(
         "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterPropagationPolicy\nmetadata: {name: all}\nspec: "
@@ -215,7 +218,8 @@ TEST(Federation, ABroadPolicyDoesNotTakeJobsFromTheirOwn) {
   });
 }
 
-TEST(Federation, WhatAMemberRefusesIsToldOnTheHyperJob) {
+// kueue#13046, #14736: what went wrong in a member is told, and is no door that closes for ever.
+TEST(Federation, UsersG9_WhatAMemberRefusesIsToldOnTheHyperJob) {
   with_world(1, [](World& world) {
     // Somebody else's job has the name in the member.
     world.members["c1"]->cluster.apply(
@@ -229,7 +233,7 @@ TEST(Federation, WhatAMemberRefusesIsToldOnTheHyperJob) {
   });
 }
 
-TEST(Federation, AClusterOfWhichNothingIsKnownHarmsNobody) {
+TEST(Federation, Row58_AClusterOfWhichNothingIsKnownHarmsNobody) {
   with_world(1, [](World& world) {
     world.bench.cluster.apply(
         "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: new}\nspec: {syncMode: Push}\n");

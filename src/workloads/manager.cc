@@ -15,11 +15,12 @@ WorkloadManager::WorkloadManager(rt::Runtime& runtime, kube::Client& client, con
       context_{runtime, client, log, events_, metrics, caches_},
       stop_(runtime),
       changed_(runtime) {
-  for (kube::Informer<Object>* cache :
-       {&caches_.deployments, &caches_.replica_sets, &caches_.stateful_sets, &caches_.jobs, &caches_.services})
+  for (kube::Informer<Object>* cache : {&caches_.deployments, &caches_.replica_sets, &caches_.replication_controllers,
+                                        &caches_.stateful_sets, &caches_.jobs, &caches_.services})
     cache->add_handler([this](const kube::Change<Object>&) { wake(); });
   controllers_.push_back(std::make_unique<DeploymentController>(context_));
-  controllers_.push_back(std::make_unique<ReplicaSetController>(context_));
+  controllers_.push_back(std::make_unique<ReplicaSetController>(context_, kReplicaSetKind));
+  controllers_.push_back(std::make_unique<ReplicaSetController>(context_, kReplicationControllerKind));
   controllers_.push_back(std::make_unique<StatefulSetController>(context_));
   controllers_.push_back(std::make_unique<JobController>(context_));
   controllers_.push_back(std::make_unique<EndpointController>(context_));

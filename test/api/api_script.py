@@ -99,8 +99,9 @@ def without(value, path):
         if not isinstance(at, dict) or name not in at:
             return
         at = at[name]
-    if isinstance(at, dict):
-        at.pop(names[-1], None)
+    for item in at if isinstance(at, list) else [at]:
+        if isinstance(item, dict):
+            item.pop(names[-1], None)
 
 
 def normalise(value, namespace):

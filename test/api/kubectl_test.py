@@ -165,6 +165,26 @@ def check_explain(kubectl):
     kubectl.says(r"image\s+<string>", "explain", "pod.spec.containers")
 
 
+def check_edit(kubectl):
+    kubectl.says("created", "create", "configmap", "edited", "--from-literal=k=before")
+    kubectl.environment["KUBE_EDITOR"] = "sed -i s/before/after/"
+    kubectl.says("configmap/edited edited", "edit", "configmap", "edited")
+    kubectl.says("^after$", "get", "configmap", "edited", "-o", "jsonpath={.data.k}")
+    kubectl.environment["KUBE_EDITOR"] = "true"
+    kubectl.says("Edit cancelled", "edit", "configmap", "edited")
+
+
+def check_metrics(kubectl):
+    lines = kubectl.run("get", "--raw", "/metrics").splitlines()
+    for name, *labels in (("apiserver_request_total", 'code="201"', 'resource="configmaps"', 'verb="POST"'),
+                          ("apiserver_request_total", 'code="409"', 'resource="configmaps"', 'verb="APPLY"'),
+                          ("apiserver_request_duration_seconds_bucket", 'resource="configmaps"', 'verb="LIST"'),
+                          ("apiserver_storage_objects", 'resource="configmaps"'),
+                          ("apiserver_current_inflight_requests", 'request_kind="readOnly"')):
+        found = [line for line in lines if line.startswith(name + "{") and all(label in line for label in labels)]
+        assert found and float(found[-1].split()[-1]) > 0, f"{name} {labels}: {found}"
+
+
 def check_watch(kubectl):
     watch = subprocess.Popen([clusters.kubectl(), "get", "cm", "-w", "-o", "name"], env=kubectl.environment, text=True,
                              stdout=subprocess.PIPE)
@@ -189,6 +209,8 @@ def main():
         check_server_side_apply(kubectl)
         check_access(kubectl)
         check_explain(kubectl)
+        check_edit(kubectl)
+        check_metrics(kubectl)
         check_watch(kubectl)
         print(f"kubectl: {kubectl.count} commands")
     print("1 passed, 0 failed")

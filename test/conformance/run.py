@@ -2,7 +2,7 @@
 """Runs Kubernetes' own conformance tests (conformance_test.go, built by `go test -c -o build/kube/conformance.test`) against `basalt up` and against a
 real kube-apiserver, and writes the table of docs/user/conformance.md from what it saw.
 
-    run.py                                 both servers, all specs of sig-api-machinery, prints the table
+    run.py                                 both servers, all specs, prints the table
     run.py --table docs/user/conformance.md
     run.py --server basalt --only FILE     exits 1 unless every spec named in FILE passes (the kube lane does this)
     run.py --server kube --results FILE    keeps the results of this run in FILE; those of the other server stay there
@@ -28,7 +28,16 @@ import clusters
 
 KUBE = pathlib.Path(os.environ.get("BASALT_KUBE_DIR", ROOT / "build" / "kube"))
 PROGRAM = os.environ.get("BASALT_CONFORMANCE", str(KUBE / "conformance.test"))
-FOCUS = r"\[sig-api-machinery\].*\[Conformance\]"
+AGNHOST = os.environ.get("BASALT_AGNHOST", str(KUBE / "agnhost"))
+FOCUS = r"\[sig-(api-machinery|apps|scheduling)\].*\[Conformance\]"
+# A kube-apiserver alone has neither controllers nor a scheduler: of the others it could serve none.
+KUBE_ONLY = "[sig-api-machinery]"
+SECTIONS = {"[sig-api-machinery]": "The API server", "[sig-apps]": "Workloads", "[sig-scheduling]": "Scheduling"}
+# What the images of the tests' pods run on process nodes, if the pods name no command. Of web servers' images the tests want
+# no more than pods that run.
+IMAGES = {"agnhost": AGNHOST, "pause": "sleep infinity", "httpd": "sleep infinity", "nginx": "sleep infinity"}
+# Of a port that all pods of a machine share there can be one user at a time.
+SHARED_PORT = ("AdmissionWebhook", "CustomResourceConversionWebhook")
 # A spec that needs what neither server has (images, nodes) waits for it for many minutes: it is ended after these.
 SPEC_SECONDS = 120
 SLOW_SECONDS = 700  # of specs marked [Slow]: one waits until a server has forgotten its history
@@ -75,12 +84,16 @@ class Caretaker(threading.Thread):
             self.server.call("DELETE", f"/api/v1/namespaces/{name}/{kind}")
 
 
+def images():
+    return [word for name, program in IMAGES.items() for word in ("--image", f"{name}={program}")]
+
+
 @contextlib.contextmanager
-def basalt_cluster():
+def basalt_cluster(flags=()):
     with tempfile.TemporaryDirectory(prefix="basalt-conformance-") as folder:
         log = open(os.path.join(folder, "up.log"), "wb")
         data = os.path.join(folder, "cluster")
-        process = subprocess.Popen([clusters.binary(), "up", "--data-dir", data, "--durability", "memory"],
+        process = subprocess.Popen([clusters.binary(), "up", "--data-dir", data, "--durability", "memory", *images(), *flags],
                                    stdout=subprocess.PIPE, stderr=log)
         try:
             line = process.stdout.readline().decode()
@@ -95,7 +108,7 @@ def basalt_cluster():
 
 
 @contextlib.contextmanager
-def kube_cluster():
+def kube_cluster(_=()):
     with clusters.real_kube() as kubeconfig:
         caretaker = Caretaker(api_script.Server("kube", kubeconfig))
         caretaker.start()
@@ -106,16 +119,16 @@ def kube_cluster():
             caretaker.join()
 
 
-def call_program(kubeconfig, focus, folder, name, more=(), seconds=None):
+def call_program(kubeconfig, focus, folder, name, unready_nodes, more=(), seconds=None):
     """Runs the specs that match; returns {spec: (state, seconds, message, labels)}. After `seconds` the program is asked
-    to end, which a spec reports as its failure."""
+    to end, which a spec reports as its failure. `unready_nodes`: how many nodes may be unready; -1 for all of them."""
     report = os.path.join(folder, f"{name}.json")
     with open(os.path.join(folder, f"{name}.log"), "wb") as log:
         process = subprocess.Popen([PROGRAM, "--provider=skeleton", f"--kubeconfig={kubeconfig}", f"--ginkgo.focus={focus}",
                                     f"--ginkgo.json-report={report}", "--ginkgo.timeout=60m", "--ginkgo.no-color",
                                     f"--ginkgo.poll-progress-after={SLOW_SECONDS}s", "--ginkgo.grace-period=10s",
-                                    "--allowed-not-ready-nodes=-1", "--minStartupPods=0", "--disable-log-dump",
-                                    f"--kubectl-path={clusters.kubectl()}", *more],
+                                    "--minStartupPods=0", "--disable-log-dump",
+                                    f"--kubectl-path={clusters.kubectl()}", f"--allowed-not-ready-nodes={unready_nodes}", *more],
                                    stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "KUBECONFIG": kubeconfig})
         try:
             process.wait(seconds)
@@ -143,7 +156,7 @@ def call_program(kubeconfig, focus, folder, name, more=(), seconds=None):
 
 def matching_specs(focus, folder):
     """The specs that the program has for this focus."""
-    specs = call_program("/dev/null", focus, folder, "list", ("--ginkgo.dry-run",))
+    specs = call_program("/dev/null", focus, folder, "list", "-1", ("--ginkgo.dry-run",))
     return {text: labels for text, (state, _, _, labels) in specs.items()}
 
 
@@ -171,10 +184,10 @@ def in_threads(count, work, items):
         thread.join()
 
 
-def run_specs(kubeconfig, specs, folder, processes, spec_seconds):
+def run_specs(kubeconfig, specs, folder, processes, spec_seconds, unready_nodes):
     """Specs that may not run beside others come last, one after the other. Each in a program of its own, which takes a
     few seconds more and can be ended alone; without seconds for a spec as many programs as there are processes."""
-    alone = [spec for spec in specs if "[Serial]" in spec]
+    alone = [spec for spec in specs if "[Serial]" in spec or any(name in spec for name in SHARED_PORT)]
     others = sorted(spec for spec in specs if spec not in alone)
     results = {}
 
@@ -183,7 +196,7 @@ def run_specs(kubeconfig, specs, folder, processes, spec_seconds):
         seconds = spec_seconds
         if spec_seconds and "[Slow]" in share[0]:
             seconds = SLOW_SECONDS
-        found = call_program(kubeconfig, exactly(share), folder, name, seconds=seconds)
+        found = call_program(kubeconfig, exactly(share), folder, name, unready_nodes, seconds=seconds)
         results.update(found)
         for spec in share:
             state, took = (*found.get(spec, ("not run", 0, "", [])),)[:2]
@@ -200,29 +213,50 @@ def run_specs(kubeconfig, specs, folder, processes, spec_seconds):
     return results
 
 
+def reasons():
+    """[(pattern, why such a spec cannot pass on Basalt)] of cannot_pass.txt."""
+    lines = (HERE / "cannot_pass.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [line.split(": ", 1) for line in lines if line.strip() and not line.startswith("#")]
+    return [(re.compile(pattern), reason) for pattern, reason in pairs]
+
+
+def short_name(spec):
+    for section in SECTIONS:
+        spec = spec.replace(section + " ", "")
+    return spec.replace(" [Conformance]", "").replace("|", "/")
+
+
 def table_of(columns):
     """Markdown of {server: {"specs": {spec: [state, seconds, message]}}}."""
     names = [name for name in ("Basalt", "kube-apiserver") if name in columns]
-    specs = sorted({spec for name in names for spec in columns[name]["specs"]})
-    states = {name: {spec: columns[name]["specs"].get(spec, ["not run"])[0] for spec in specs} for name in names}
     lines = ["# Conformance",
              "",
-             "Kubernetes' own conformance tests of `sig-api-machinery`, made by `test/conformance/run.py --table` from a run;",
-             "not to be edited by hand.",
-             "Neither server can pull images here, and the kube-apiserver stands alone, without a controller manager: specs that",
-             "need one of them fail there, too.",
-             "",
-             "| server | passed | failed |", "|---|---|---|"]
-    for name in names:
-        passed = sum(1 for state in states[name].values() if state == "passed")
-        failed = sum(1 for state in states[name].values() if state not in ("passed", "not run"))
-        lines.append(f"| {name} | {passed} | {failed} |")
-    lines += ["", "| spec | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
-    for spec in specs:
-        short = spec.replace("[sig-api-machinery] ", "").replace(" [Conformance]", "").replace("|", "/")
-        cells = [state if state in ("passed", "not run") else "**failed**" for state in (states[name][spec] for name in names)]
-        lines.append(f"| {short} | " + " | ".join(cells) + " |")
+             "Kubernetes' own conformance tests, made by `test/conformance/run.py --table` from a run; not to be edited by hand.",
+             "Neither server pulls images. Basalt's process nodes run programs of this machine in place of some of the tests' images",
+             "(`basalt up --image`); the kube-apiserver stands alone, without nodes, controllers and a scheduler: specs that need one of",
+             "them fail there, and those of workloads and scheduling are not run."]
+    for section, title in SECTIONS.items():
+        shown = [name for name in names if name == "Basalt" or section == KUBE_ONLY]
+        specs = sorted({spec for name in shown for spec in columns[name]["specs"] if spec.startswith(section)})
+        if specs:
+            lines += ["", f"## {title}", ""] + section_of(specs, {name: columns[name]["specs"] for name in shown})
     return "\n".join(lines) + "\n"
+
+
+def section_of(specs, results):
+    known = reasons()
+    states = {name: {spec: found.get(spec, ["not run"])[0] for spec in specs} for name, found in results.items()}
+    lines = ["| server | passed | failed |", "|---|---|---|"]
+    for name, found in states.items():
+        passed = sum(1 for state in found.values() if state == "passed")
+        failed = sum(1 for state in found.values() if state not in ("passed", "not run"))
+        lines.append(f"| {name} | {passed} | {failed} |")
+    lines += ["", "| spec | " + " | ".join(states) + " | why not |", "|---|" + "---|" * len(states) + "---|"]
+    for spec in specs:
+        cells = [state if state in ("passed", "not run") else "**failed**" for state in (states[name][spec] for name in states)]
+        reason = next((why for pattern, why in known if pattern.search(spec)), "")
+        lines.append(f"| {short_name(spec)} | " + " | ".join(cells) + f" | {reason if cells[0] == '**failed**' else ''} |")
+    return lines
 
 
 def main():
@@ -230,6 +264,7 @@ def main():
     parser.add_argument("--server", choices=["basalt", "kube", "both"], default="both")
     parser.add_argument("--focus", default=FOCUS)
     parser.add_argument("--only", help="a file with one spec per line: all of them must pass")
+    parser.add_argument("--up", default="", help="more flags of `basalt up`")
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--seconds", type=int, default=SPEC_SECONDS, help="after which a spec is ended, unless it is marked [Slow]")
     parser.add_argument("--table", help="where the table goes; standard output without it")
@@ -276,12 +311,14 @@ def run_all(options):
             title = "Basalt" if name == "basalt" else "kube-apiserver"
             logs = os.path.join(folder, name)
             os.makedirs(logs, exist_ok=True)
-            with cluster() as kubeconfig:
-                results = run_specs(kubeconfig, specs, logs, options.processes, None if options.only else options.seconds)
+            chosen = {spec: labels for spec, labels in specs.items() if name == "basalt" or spec.startswith(KUBE_ONLY)}
+            with cluster(options.up.split()) as kubeconfig:
+                results = run_specs(kubeconfig, chosen, logs, options.processes, None if options.only else options.seconds,
+                                    0 if name == "basalt" else -1)
             columns[title] = {"specs": {spec: [state, round(took, 1), message] for spec, (state, took, message, _) in results.items()}}
     failures = [(title, spec, result) for title, column in columns.items() for spec, result in sorted(column["specs"].items())
                 if result[0] != "passed"]
-    return columns, failures, any(len(column["specs"]) != len(specs) for column in columns.values())
+    return columns, failures, any(len(column["specs"]) != len(specs) for title, column in columns.items() if title == "Basalt")
 
 
 if __name__ == "__main__":

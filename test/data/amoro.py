@@ -3,6 +3,7 @@
 
     with amoro.Server() as server: ... server.url, server.calls["catalog.db.table"]
 """
+import base64
 import collections
 import datetime
 import hashlib
@@ -10,12 +11,14 @@ import http.server
 import json
 import socket
 import struct
+import sys
 import threading
 import time
 import urllib.parse
 
 ICEBERG = "/api/iceberg/rest/v1/catalogs/"
 DASHBOARD = "/api/ams/v1/tables/catalogs/"
+CATALOG = "/iceberg/v1/"  # any Iceberg REST catalog; its tables are under the prefix that its configuration names
 BIG_BYTES = 50 << 20
 
 
@@ -40,10 +43,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
             parts = [urllib.parse.unquote(part) for part in url.path[len(ICEBERG):].split("/")]
             if len(parts) == 5 and parts[1] == "namespaces" and parts[3] == "tables":
                 return self.table(parts[0], parts[2], parts[4])
+        if url.path.startswith(CATALOG):
+            return self.catalog(url)
         if url.path.startswith(DASHBOARD):
             parts = [urllib.parse.unquote(part) for part in url.path[len(DASHBOARD):].split("/")]
             if len(parts) == 6 and (parts[1], parts[3], parts[5]) == ("dbs", "tables", "details"):
                 return self.details(parts[4], urllib.parse.parse_qs(url.query))
+        return self.page(404, "<html>no such page</html>")
+
+    def catalog(self, url):
+        owner = self.server.owner
+        if self.headers.get("Authorization") != f"Bearer {owner.token}":
+            return self.answer(401, {"error": {"message": "no", "type": "NotAuthorizedException", "code": 401}})
+        if url.path == CATALOG + "config":
+            warehouse = urllib.parse.parse_qs(url.query).get("warehouse", [""])[0]
+            return self.answer(200, {"defaults": {"prefix": "wrong"}, "overrides": {"prefix": f"catalogs/{warehouse}"}})
+        parts = [urllib.parse.unquote(part) for part in url.path[len(CATALOG):].split("/")]
+        if len(parts) == 6 and (parts[0], parts[2], parts[4]) == ("catalogs", "namespaces", "tables"):
+            return self.table(parts[1], parts[3].replace("\x1f", "."), parts[5])
         return self.page(404, "<html>no such page</html>")
 
     def table(self, catalog, database, table):
@@ -59,6 +76,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "forbidden": (403, {"error": {"message": "no", "type": "ForbiddenException", "code": 403}}),
             "external": (400, {"error": {"message": "not internal", "type": "IllegalArgumentException", "code": 400}}),
             "external2": (400, {"error": {"message": "not internal", "type": "IllegalArgumentException", "code": 400}}),
+            "refused": (400, {"error": {"message": "not internal", "type": "IllegalArgumentException", "code": 400}}),
             "nolocation": (200, {"metadata": {"format-version": 2}}),
             "wrongtype": (200, {"metadata": {"location": 7}}),
             "unmapped": (200, {"metadata": {"location": "s3://elsewhere/secret-path/t"}}),
@@ -81,11 +99,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return special.get(table, lambda: self.answer(200, good))()
 
     def details(self, table, query):
-        """Dashboard answers are HTTP 200 with a code inside; the signature counts."""
+        """Dashboard answers are HTTP 200 with a code inside; the credentials count, in one of three forms."""
         owner = self.server.owner
         today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d")
-        wanted = hashlib.md5((owner.api_key + today + owner.secret).encode()).hexdigest()
-        if query.get("apiKey") != [owner.api_key] or query.get("signature") != [wanted]:
+        signature = hashlib.md5((owner.api_key + today + owner.secret).encode()).hexdigest()
+        header = self.headers.get("Authorization")
+        accepted = {
+            "token": query.get("apiKey") == [owner.api_key] and query.get("signature") == [signature],
+            "basic": header == "Basic " + base64.b64encode(f"{owner.api_key}:{owner.secret}".encode()).decode(),
+            "jwt": header == f"Bearer {owner.token}"}
+        if not accepted[owner.auth]:
+            return self.answer(200, {"message": "signature", "code": 403, "requestId": "1"})
+        if table == "refused":
             return self.answer(200, {"message": "signature", "code": 403, "requestId": "1"})
         if table == "external2":
             return self.answer(200, {"message": "no such table", "code": 500, "requestId": "1"})
@@ -155,8 +180,9 @@ class QuietServer(http.server.ThreadingHTTPServer):
 
 
 class Server:
-    def __init__(self, api_key="key-4711", secret="hush-hush-4712"):
-        self.api_key, self.secret = api_key, secret
+    def __init__(self, api_key="key-4711", secret="hush-hush-4712", token="token-4713"):
+        self.api_key, self.secret, self.token = api_key, secret, token
+        self.auth = "token"  # of the dashboard: token (a signature), basic, jwt
         self.calls = collections.Counter()
         self.requests = []
         self.locations = {}  # table -> where it lies now
@@ -175,3 +201,16 @@ class Server:
         self.ended.set()
         self.http.shutdown()
         self.http.server_close()
+
+
+def main():
+    """As a process: prints its address, then a number for every line `calls TABLE` or `limited`; ends with its input."""
+    with Server() as server:
+        print(server.url, flush=True)
+        for line in sys.stdin:
+            question, _, name = line.rstrip("\n").partition(" ")
+            print(server.calls[name] if question == "calls" else int(server.limited_for * 1000), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -20,6 +20,7 @@ FATES = {
     "proxy404": ("ResolutionFailed", "is endpoint.url right?"), "html": ("ResolutionFailed", "not the description of a table"),
     "truncated": ("ResolutionFailed", "not the description of a table"), "nolocation": ("ResolutionFailed", "names no location"),
     "wrongtype": ("ResolutionFailed", "not the description of a table"), "endless": ("ResolutionFailed", "larger than we read"),
+    "refused": ("ResolutionFailed", "does not accept our credentials"),
     "denied": ("ResolutionFailed", "answered 401"), "forbidden": ("ResolutionFailed", "answered 403"),
     "external2": ("ResolutionFailed", "dashboard answered code 500"), "busy": ("ResolutionFailed", "answered 503"),
     "slow": ("ResolutionFailed", "did not answer in time"), "reset": ("ResolutionFailed", "broke the connection off"),
@@ -122,6 +123,57 @@ class DataTest(unittest.TestCase):
             plugins["data"]["amoro"] = json.dumps(config)
             submit(cluster, plugins)
             c.wait_for("the data to move", lambda: "member1" in cluster.basalt("data", "view", "again-7").stdout)
+
+    def test_every_plugin_is_reconfigured_while_it_runs(self):
+        with amoro.Server() as server, c.Cluster("--clusters", "2") as cluster:
+            retry = {"maxRetries": 1, "initialBackoff": "50ms", "maxBackoff": "100ms", "timeout": "3s"}
+
+            def documents(places):
+                """Each plugin's, with where its data is."""
+                mapping = {plugin: {"s3://warehouse/": [place]} for plugin, place in places.items()}
+                auth = {"type": "amoro-signature" if server.auth == "token" else server.auth, "secretRef": {"name": "all"}}
+                return {"static": json.dumps({"tables": {"anything": [places["static"]]}}),
+                        "iceberg": json.dumps({"endpoint": {"url": server.url + "/iceberg", "auth": {"type": "bearer", "secretRef": {"name": "all"}}},
+                                               "warehouse": "lake", "locationMapping": mapping["iceberg"], "retryConfig": retry}),
+                        "amoro": json.dumps({"endpoint": {"url": server.url, "auth": auth}, "api": "dashboard",
+                                             "locationMapping": mapping["amoro"], "retryConfig": retry})}
+
+            def configure(places):
+                submit(cluster, {"apiVersion": "v1", "kind": "ConfigMap", "data": documents(places),
+                                 "metadata": {"name": "volcano-global-datasource-plugins", "namespace": "volcano-global"}})
+
+            def located():
+                return {one["system"] + " " + one["name"]: one["dataIn"]
+                        for one in json.loads(cluster.basalt("data", "top", "-o", "json").stdout)["data"] if one["dataIn"]}
+            submit(cluster, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-global"}},
+                   {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "all", "namespace": "volcano-global"},
+                    "stringData": {"apiKey": server.api_key, "secret": server.secret, "token": server.token,
+                                   "username": server.api_key, "password": server.secret}})
+            places = {"static": "member1", "iceberg": "member1", "amoro": "member1"}
+            configure(places)
+            fates = {"missing": "DataSourceNotFound", "html": "ResolutionFailed", "endless": "ResolutionFailed", "reset": "ResolutionFailed",
+                     "big": "BindingSuccessful", "slow": "ResolutionFailed", "denied": "ResolutionFailed", "busy": "ResolutionFailed"}
+            submit(cluster, claim("s", "static", "anything", "j"), claim("i", "iceberg", "shop.orders", "j"),
+                   claim("deep", "iceberg", "eu.shop.orders", "j"), claim("a", "amoro", "lake.shop.ok", "j"),
+                   *[claim(table, "iceberg", f"shop.{table}", "nobody") for table in fates])
+            data = {"static anything": "static", "iceberg shop.orders": "iceberg", "iceberg eu.shop.orders": "iceberg",
+                    "amoro lake.shop.ok": "amoro"}
+
+            def all_at(wanted):
+                found = located()
+                return all(found.get(name) == [wanted[plugin]] for name, plugin in data.items())
+            c.wait_for("the data to be found", lambda: all_at(places))
+            self.assertEqual((server.calls["lake.shop.orders"], server.calls["lake.eu.shop.orders"]), (1, 1))
+            for plugin, auth in (("static", "token"), ("iceberg", "token"), ("amoro", "basic"), ("amoro", "jwt")):
+                places[plugin] = "member2" if places[plugin] == "member1" else "member1"
+                server.auth = auth
+                configure(places)
+                c.wait_for(f"{plugin} to be asked with {auth}", lambda: all_at(places))
+            c.wait_for("every claim's fate", lambda: all(
+                bound(one)[0] == fates[name] for name, one in claims(cluster).items() if name in fates), 60)
+            told = cluster.printed() + json.dumps(claims(cluster)) + cluster.basalt("data", "top", "-o", "json").stdout
+            for word in (server.api_key, server.secret, server.token):
+                self.assertNotIn(word, told)
 
 
 if __name__ == "__main__":

@@ -183,6 +183,10 @@ class WorkloadsTest(unittest.TestCase):
             kubectl("create", "job", "hello", "--image=none", "--", "/bin/echo", "hello")
             kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=60s")
             self.assertIn("hello", kubectl("logs", "job/hello"))
+            # Follows what is written later, and ends with the pod.
+            kubectl("create", "job", "talk", "--image=none", "--", "/bin/sh", "-c", "echo one; sleep 2; echo two")
+            kubectl("wait", "--for=jsonpath={.status.active}=1", "job/talk", "--timeout=60s")
+            self.assertEqual(kubectl("logs", "-f", "--pod-running-timeout=60s", "job/talk"), "one\ntwo\n")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@
 #include "rt/real_runtime.h"
 #include "sim/stage.h"
 #include "test/kube/kube_fixture.h"
+#include "test/kube/played_collector.h"
 
 // The scenarios of the controllers of jobs, queues, pod groups and of the collector, the very tests that lie beside the
 // code (see CMakeLists.txt for the files), on a real API server: scheduler and kubelet are played by the tests, the
@@ -37,10 +38,6 @@ constexpr std::string_view kLeftOut[] = {
     "JobCompletedIndexes.UsersA_1226_*", "JobCompletedIndexes.OnlyWitness*", "JobCompletedIndexes.RecordsGather",
     // How often is written depends on how fast the machine is; `controllers_kube_bench` measures it.
     "JobLifecycle.TenPodsTakeAtMostEightWrites",
-    // Another writer every millisecond: a server that needs longer than that for a write leaves no gap between two.
-    "QueueScenario.Q20_*",
-    // TODO(#5): here the end of the old pod is taken for an eviction, and the job restarts once more.
-    "JobTakeOver.RestartIsFinished",
     // They need a hook inside the embedded API server.
     "JobWaiting.QuotaIsTold", "PodGroupScenario.Users5027_*",
     // Pure; nothing to see of a server.
@@ -68,101 +65,12 @@ const std::vector<kube::Resource>& owner_kinds() {
   return kinds;
 }
 
-bool is_of_the_server(const json::Value& object) {
-  const std::string_view ns = object.string_at({"metadata", "namespace"});
-  return ns.starts_with("kube-") || object.string_at({"metadata", "name"}) == "kubernetes";
-}
-
-// Deletes what has lost all its owners, and what a deletion in the foreground waits for, as Kubernetes' collector does.
-class PlayedCollector {
- public:
-  PlayedCollector(rt::Runtime& runtime, kube::Client& client) : driver_(runtime, client), stop_(runtime) {
-    thread_ = rt::Thread(runtime, "collector", [this, &runtime] {
-      while (!stop_.token().wait_for(runtime, 100ms)) collect();
-    });
-  }
-  ~PlayedCollector() {
-    stop_.request_stop();
-    thread_.join();
-  }
-
- private:
-  struct Owned {
-    kube::Resource resource;
-    std::string ns, name, uid;
-    std::vector<std::string> owners;
-  };
-
-  void collect() {
-    // Those that are owned first: an owner that is made later is not taken for one that is gone.
-    std::vector<Owned> all;
-    for (const kube::Resource& resource : owned_kinds()) {
-      for (const json::Value& object : driver_.list(resource)) {
-        const json::Value* owners = object.find_path({"metadata", "ownerReferences"});
-        if (owners == nullptr || is_of_the_server(object)) continue;
-        Owned one{resource,
-                  std::string(object.string_at({"metadata", "namespace"})),
-                  std::string(object.string_at({"metadata", "name"})),
-                  std::string(object.string_at({"metadata", "uid"})),
-                  {}};
-        for (const json::Value& owner : owners->as_array()) one.owners.emplace_back(owner.string_at({"uid"}));
-        all.push_back(std::move(one));
-      }
-    }
-    std::set<std::string> live;
-    for (const kube::Resource& resource : owner_kinds()) {
-      for (const json::Value& object : driver_.list(resource)) {
-        const std::string uid(object.string_at({"metadata", "uid"}));
-        if (is_waiting_for_its_own(object)) {
-          finish(resource, object, all);
-        } else {
-          live.insert(uid);
-        }
-      }
-    }
-    for (const Owned& one : all) {
-      const bool has_owner =
-          std::any_of(one.owners.begin(), one.owners.end(), [&](const std::string& uid) { return live.contains(uid); });
-      if (!has_owner) remove(one);
-    }
-  }
-
-  static bool is_waiting_for_its_own(const json::Value& object) {
-    const json::Value* finalizers = object.find_path({"metadata", "finalizers"});
-    if (finalizers == nullptr || object.string_at({"metadata", "deletionTimestamp"}).empty()) return false;
-    const auto& all = finalizers->as_array();
-    return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.as_string() == "foregroundDeletion"; });
-  }
-
-  void finish(const kube::Resource& resource, const json::Value& owner, const std::vector<Owned>& all) {
-    const std::string uid(owner.string_at({"metadata", "uid"}));
-    for (const Owned& one : all) {
-      if (std::find(one.owners.begin(), one.owners.end(), uid) != one.owners.end()) return;
-    }
-    (void)driver_.try_patch(resource, owner.string_at({"metadata", "namespace"}), owner.string_at({"metadata", "name"}),
-                            R"({"metadata":{"finalizers":null}})");
-  }
-
-  void remove(const Owned& one) {
-    kube::Request request;
-    request.verb = kube::Verb::Delete;
-    request.resource = one.resource;
-    request.ns = one.ns;
-    request.name = one.name;
-    request.precondition_uid = one.uid;
-    (void)driver_.client().call(request, {});
-  }
-
-  sim::Driver driver_;
-  rt::StopSource stop_;
-  rt::Thread thread_;
-};
-
 class RealPlace final : public sim::Place {
  public:
   explicit RealPlace(std::unique_ptr<RealKube> kube)
       : kube_(std::move(kube)), admin_(connect(*runtime_, *kube_)), collector_client_(connect(*runtime_, *kube_)) {
-    collector_ = std::make_unique<PlayedCollector>(*runtime_, *collector_client_);
+    collector_ = std::make_unique<PlayedCollector>(
+        *runtime_, *collector_client_, PlayedCollector::Kinds{.owners = owner_kinds(), .owned = owned_kinds()});
   }
   ~RealPlace() override { collector_.reset(); }
 

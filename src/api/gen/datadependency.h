@@ -140,9 +140,9 @@ void encode(json::Writer& writer, const DataSourceSpec& value);
 
 // Who uses a data source.
 struct DataSourceStatus {
-  // Claims that are bound to the data source, matched by UID.
+  // Claims that are bound to the data source, matched by UID: the first 2,000 by namespace and name.
   std::vector<core::ObjectReference> claim_refs;
-  // Number of entries in `claimRefs`.
+  // Number of claims that are bound to it, named in `claimRefs` or not.
   std::int32_t bound_claims = 0;
   // `Fresh`, with a reason.
   std::vector<meta::Condition> conditions;

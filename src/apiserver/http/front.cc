@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "apiserver/http/accept.h"
 #include "apiserver/http/access_check.h"
 #include "apiserver/http/audit_log.h"
 #include "apiserver/http/authentication.h"
 #include "apiserver/http/discovery.h"
 #include "apiserver/http/openapi.h"
+#include "apiserver/http/request_metrics.h"
 #include "apiserver/http/request_parser.h"
 #include "apiserver/http/table.h"
 #include "apiserver/registry/continue_token.h"
@@ -41,6 +43,14 @@ Error not_acceptable(std::string_view offered) {
   return Error::make(Reason::NotAcceptable, "only the following media types are accepted: " + std::string(offered));
 }
 
+Error not_acceptable_as(std::string_view kind, std::string_view what) {
+  return Error::make(Reason::NotAcceptable,
+                     "you requested " + std::string(kind) + ", but the requested object is " + std::string(what));
+}
+
+// How much of an object comes with its row of a table.
+constexpr std::string_view kIncludes[] = {"None", "Metadata", "Object"};
+
 // Whether a client takes the protobuf form of a document and nothing else.
 bool wants_only_protobuf(std::string_view accept) {
   return accept.find("protobuf") != std::string_view::npos && accept.find("json") == std::string_view::npos &&
@@ -59,15 +69,19 @@ class FrontImpl final : public Front {
         options_(std::move(options)),
         later_(dynamic_cast<LaterCalls*>(&server)),
         authenticator_(options_.tokens, server),
+        metrics_(std::make_shared<RequestMetrics>(runtime)),
         pump_(runtime, log_, options_.watches) {}
 
   ~FrontImpl() override { stop(); }
 
   Done listen() {
     auto handler = [this](std::shared_ptr<const net::ServerRequest> request, ResponderRef responder) {
-      if (!options_.audit || is_health_path(request->path)) return handle(*request, responder, nullptr);
+      auto labels = std::make_shared<RequestLabels>();
+      labels->set_method(request->method);
+      responder = metrics_->counted(std::move(responder), labels);
+      if (!options_.audit || is_health_path(request->path)) return handle(*request, responder, *labels, nullptr);
       auto record = record_of(*request);
-      handle(*request, audited(runtime_, options_.audit, responder, record), record.get());
+      handle(*request, audited(runtime_, options_.audit, responder, record), *labels, record.get());
     };
     // A write that waits for the disk holds its thread; with enough of them a commit carries many writes.
     if (server_.is_durable()) {
@@ -101,7 +115,8 @@ class FrontImpl final : public Front {
     return record;
   }
 
-  void handle(const net::ServerRequest& request, const ResponderRef& responder, AuditRecord* record) {
+  void handle(const net::ServerRequest& request, const ResponderRef& responder, RequestLabels& labels,
+              AuditRecord* record) {
     if (request.path.size() > kPathBytesMax) {
       return fail(*responder, bad_request("the path of the request is longer than " + std::to_string(kPathBytesMax)));
     }
@@ -119,6 +134,12 @@ class FrontImpl final : public Front {
     auto query = net::parse_query(request.query);
     if (!query.ok()) return fail(*responder, query.error());
     const AccessRequest access = access_of(request, path, *query, context.user);
+    const auto type = path ? server_.types()->find(path->group, path->version, path->plural) : nullptr;
+    if (type) {
+      const std::string_view form = net::find_header(request.headers, "content-type");
+      labels.set(*type, access, form.find("apply-patch") != std::string_view::npos,
+                 net::find_parameter(*query, "dryRun").has_value());
+    }
     const Done may = check_access(server_, access);
     if (record != nullptr) {
       record->verb = access.verb;
@@ -126,6 +147,10 @@ class FrontImpl final : public Front {
       record->is_allowed = may.ok();
     }
     if (!may.ok()) return fail(*responder, may.error());
+    if (request.path == "/metrics" && request.method == "GET") {
+      return responder->respond(200, {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
+                                metrics_->to_text(server_));
+    }
     if (answer_document(request, *responder)) return;
     if (!path) return fail(*responder, no_such_resource());
     if (!path->subresource.empty() && options_.connect && options_.connect(*path, *query, context.user, responder)) {
@@ -202,32 +227,53 @@ class FrontImpl final : public Front {
             const ResponderRef& responder) {
     const auto type = server_.types()->find(path.group, path.version, path.plural);
     if (!type) return fail(*responder, no_such_resource());
-    const std::string_view accept = net::find_header(http.headers, "accept");
-    if (type->is_virtual && wants_table(accept)) return fail(*responder, not_acceptable("application/json"));
+    const bool converts = !type->is_virtual && (path.subresource.empty() || path.subresource == "status");
+    const auto wish = negotiate(net::find_header(http.headers, "accept"), converts && http.method != "DELETE");
+    if (!wish.ok()) return fail(*responder, wish.error());
+    if (wish->form == AnswerForm::MetadataList)
+      return fail(*responder, not_acceptable_as("PartialObjectMetadataList", "not a list"));
+    TableOptions options;
+    if (wish->form == AnswerForm::Table) {
+      auto found = table_options(query, *wish);
+      if (!found.ok()) return fail(*responder, found.error());
+      options = std::move(*found);
+    }
     auto request = parse_call(http, path, query);
     if (!request.ok()) return fail(*responder, request.error());
     if (later_ != nullptr && request->verb != kube::Verb::Get) {
       // This thread goes on with the next request while the disk has this one.
-      later_->call_later(*request, context, [responder](const auto& response) { answer(*responder, response); });
+      later_->call_later(*request, context, [responder, type, answer_as = *wish, options](const auto& response) {
+        answer(*responder, *type, answer_as, options, response);
+      });
       return;
     }
     auto response = server_.call(*request, context);
-    if (response.ok() && request->verb == kube::Verb::Get && request->subresource.empty() && wants_table(accept)) {
-      auto table = make_table(*type, std::span(&response->body, 1), table_options(query));
-      if (!table.ok()) return fail(*responder, table.error());
-      return responder->respond(200, json_headers(), std::move(*table));
-    }
-    answer(*responder, response);
+    answer(*responder, *type, *wish, options, response);
   }
 
-  static void answer(net::Responder& responder, const Result<kube::Response>& response) {
+  static void answer(net::Responder& responder, const ResourceType& type, const Answer& wish,
+                     const TableOptions& options, const Result<kube::Response>& response) {
     if (!response.ok()) return fail(responder, response.error());
-    responder.respond(response->code, json_headers(response->warnings), response->body);
+    if (wish.form == AnswerForm::Object)
+      return responder.respond(response->code, json_headers(response->warnings), response->body);
+    auto made = wish.form == AnswerForm::Table ? make_table(type, std::span(&response->body, 1), options)
+                                               : make_metadata(*response->body, wish.version);
+    if (!made.ok()) return fail(responder, made.error());
+    responder.respond(response->code, json_headers(response->warnings), std::move(*made));
   }
 
-  [[nodiscard]] TableOptions table_options(const net::Query& query) const {
+  [[nodiscard]] Result<TableOptions> table_options(const net::Query& query, const Answer& wish) const {
     TableOptions options;
-    options.include_object = net::find_parameter(query, "includeObject").value_or("Metadata");
+    const auto wanted = net::find_parameter(query, "includeObject");
+    if (wanted && !wanted->empty()) {
+      const auto known = std::find(std::begin(kIncludes), std::end(kIncludes), *wanted);
+      if (known == std::end(kIncludes)) {
+        return bad_request("Unable to convert to Table as requested: includeObject: Invalid value: " +
+                           base::quote(*wanted) + ": must be 'Metadata', 'Object', 'None', or empty");
+      }
+      options.include_object = *known;
+    }
+    options.version = wish.version;
     options.now = api::Time::from(runtime_.wall_now());
     return options;
   }
@@ -236,20 +282,25 @@ class FrontImpl final : public Front {
             net::Responder& responder) {
     auto request = parse_list(path, query);
     if (!request.ok()) return fail(responder, request.error());
+    const auto wish = negotiate(net::find_header(http.headers, "accept"), true);
+    if (!wish.ok()) return fail(responder, wish.error());
+    if (wish->form == AnswerForm::Metadata)
+      return fail(responder, not_acceptable_as("PartialObjectMetadata", "a list"));
+    auto options = table_options(query, *wish);
+    if (wish->form == AnswerForm::Table && !options.ok()) return fail(responder, options.error());
     auto page = server_.list(*request, context);
     if (!page.ok()) return fail_list(responder, page.error(), *request);
     const auto type = server_.types()->find(path.group, path.version, path.plural);
     if (!type) return fail(responder, no_such_resource());
-    if (wants_table(net::find_header(http.headers, "accept"))) {
-      TableOptions options = table_options(query);
-      options.resource_version = page->resource_version;
-      options.continue_token = page->continue_token;
-      options.remaining_item_count = page->remaining_item_count;
-      auto table = make_table(*type, page->items, options);
+    if (wish->form == AnswerForm::Table) {
+      options->resource_version = page->resource_version;
+      options->continue_token = page->continue_token;
+      options->remaining_item_count = page->remaining_item_count;
+      auto table = make_table(*type, page->items, *options);
       if (!table.ok()) return fail(responder, table.error());
       return responder.respond(200, json_headers(), std::move(*table));
     }
-    send_list(*type, *page, responder);
+    send_list(*type, *page, *wish, responder);
   }
 
   // A list that cannot go on as it began can go on with what there is now: the answer says how.
@@ -263,7 +314,7 @@ class FrontImpl final : public Front {
     responder.respond(error.code, json_headers(), status->to_text());
   }
 
-  static std::string list_head(const ResourceType& type, const kube::ListPage& page) {
+  static std::string list_head(const ResourceType& type, const kube::ListPage& page, const Answer& wish) {
     std::string metadata;
     {
       json::Writer writer(metadata);
@@ -280,19 +331,25 @@ class FrontImpl final : public Front {
       }
       writer.end_object();
     }
-    std::string text =
-        "{\"kind\":" + base::quote(type.list_kind) + ",\"apiVersion\":" + base::quote(type.api_version());
+    const bool is_metadata = wish.form == AnswerForm::MetadataList;
+    const std::string kind = is_metadata ? "PartialObjectMetadataList" : type.list_kind;
+    const std::string version = is_metadata ? "meta.k8s.io/" + std::string(wish.version) : type.api_version();
+    std::string text = "{\"kind\":" + base::quote(kind) + ",\"apiVersion\":" + base::quote(version);
     text.append(",\"metadata\":").append(metadata).append(",\"items\":[");
     return text;
   }
 
-  static void send_list(const ResourceType& type, const kube::ListPage& page, net::Responder& responder) {
+  static void send_list(const ResourceType& type, const kube::ListPage& page, const Answer& wish,
+                        net::Responder& responder) {
     const bool streamed = page.items.size() >= kStreamedItemsMin;
-    std::string text = list_head(type, page);
+    std::string text = list_head(type, page, wish);
     if (streamed) responder.start(200, json_headers());
     for (std::size_t i = 0; i < page.items.size(); ++i) {
       if (i != 0) text.push_back(',');
-      if (type.crd_name.empty()) {
+      if (wish.form == AnswerForm::MetadataList) {
+        auto made = make_metadata(*page.items[i], wish.version);
+        text += made.ok() ? *made : "{}";
+      } else if (type.crd_name.empty()) {
         text += without_type(*page.items[i], type);
       } else {
         text += *page.items[i];
@@ -312,6 +369,10 @@ class FrontImpl final : public Front {
              const RequestContext& context, const ResponderRef& responder) {
     auto request = parse_watch(path, query);
     if (!request.ok()) return fail(*responder, request.error());
+    const auto wish = negotiate(net::find_header(http.headers, "accept"), true);
+    if (!wish.ok()) return fail(*responder, wish.error());
+    auto options = table_options(query, *wish);
+    if (wish->form == AnswerForm::Table && !options.ok()) return fail(*responder, options.error());
     auto session = server_.watch(*request, context);
     if (!session.ok()) {
       if (!session.error().is(Reason::Expired)) return fail(*responder, session.error());
@@ -326,8 +387,8 @@ class FrontImpl final : public Front {
     stream.responder = responder;
     stream.type = server_.types()->find(path.group, path.version, path.plural);
     if (!stream.type) return fail(*responder, no_such_resource());
-    stream.as_table = wants_table(net::find_header(http.headers, "accept"));
-    stream.include_object = std::string(net::find_parameter(query, "includeObject").value_or("Metadata"));
+    stream.answer = *wish;
+    if (options.ok()) stream.include_object = std::string(options->include_object);
     // Without a wish of the client: half an hour to an hour, as kube-apiserver, so that watches do not all end at once.
     const rt::Duration timeout =
         request->timeout > rt::Duration::zero() ? request->timeout : runtime_.jitter(std::chrono::minutes(30), 1.0);
@@ -346,6 +407,7 @@ class FrontImpl final : public Front {
   FrontOptions options_;
   LaterCalls* const later_;  // of the server; null if it has none
   Authenticator authenticator_;
+  const std::shared_ptr<RequestMetrics> metrics_;
   WatchPump pump_;
   std::unique_ptr<net::HttpServer> http_;
 };

@@ -1,7 +1,6 @@
 #include "apiserver/http/table.h"
 
 #include "apiserver/registry/metadata.h"
-#include "base/strings.h"
 #include "json/value.h"
 #include "json/writer.h"
 
@@ -28,18 +27,12 @@ void write_columns(json::Writer& writer, const ResourceType& type) {
   writer.end_array();
 }
 
-void write_row_object(json::Writer& writer, const json::Value& object, std::string_view text,
-                      std::string_view include_object) {
-  writer.key("object");
-  if (include_object == "Object") {
-    writer.raw(text);
-    return;
-  }
+void write_metadata_object(json::Writer& writer, const json::Value& object, std::string_view version) {
   writer.begin_object();
   writer.key("kind");
   writer.string("PartialObjectMetadata");
   writer.key("apiVersion");
-  writer.string("meta.k8s.io/v1");
+  writer.string("meta.k8s.io/" + std::string(version));
   writer.key("metadata");
   if (const json::Value* metadata = object.find("metadata")) {
     encode(writer, *metadata);
@@ -47,6 +40,18 @@ void write_row_object(json::Writer& writer, const json::Value& object, std::stri
     writer.raw("{}");
   }
   writer.end_object();
+}
+
+void write_row_object(json::Writer& writer, const json::Value& object, std::string_view text,
+                      const TableOptions& options) {
+  writer.key("object");
+  if (options.include_object == "None") {
+    writer.null();
+  } else if (options.include_object == "Object") {
+    writer.raw(text);
+  } else {
+    write_metadata_object(writer, object, options.version);
+  }
 }
 
 }  // namespace
@@ -59,7 +64,7 @@ Result<std::string> make_table(const ResourceType& type, std::span<const kube::B
   writer.key("kind");
   writer.string("Table");
   writer.key("apiVersion");
-  writer.string("meta.k8s.io/v1");
+  writer.string("meta.k8s.io/" + std::string(options.version));
   writer.key("metadata");
   writer.begin_object();
   writer.key("resourceVersion");
@@ -86,7 +91,7 @@ Result<std::string> make_table(const ResourceType& type, std::span<const kube::B
     writer.begin_object();
     writer.key("cells");
     encode(writer, json::Value(type.strategy->table_cells(object, type.columns, options.now)));
-    if (options.include_object != "None") write_row_object(writer, object, *bytes, options.include_object);
+    write_row_object(writer, object, *bytes, options);
     writer.end_object();
   }
   writer.end_array();
@@ -94,13 +99,12 @@ Result<std::string> make_table(const ResourceType& type, std::span<const kube::B
   return text;
 }
 
-bool wants_table(std::string_view accept) {
-  for (std::string_view one : base::split(accept, ',')) {
-    one = base::trim(one);
-    if (one.find("as=Table") != std::string_view::npos) return one.find("v=v1beta1") == std::string_view::npos;
-    if (one == "application/json" || one == "*/*") return false;
-  }
-  return false;
+Result<std::string> make_metadata(std::string_view object, std::string_view version) {
+  BASALT_TRY(const json::Value value, json::Value::parse(object));
+  std::string text;
+  json::Writer writer(text);
+  write_metadata_object(writer, value, version);
+  return text;
 }
 
 }  // namespace basalt::apiserver

@@ -14,6 +14,7 @@ namespace basalt::apiserver {
 struct TableOptions {
   bool with_columns = true;                      // a watch sends the column definitions with the first event only
   std::string_view include_object = "Metadata";  // None, Metadata, Object
+  std::string_view version = "v1";               // of meta.k8s.io
   std::string resource_version;
   std::string continue_token;
   std::optional<std::int64_t> remaining_item_count;
@@ -22,7 +23,7 @@ struct TableOptions {
 [[nodiscard]] Result<std::string> make_table(const ResourceType& type, std::span<const kube::Bytes> objects,
                                              const TableOptions& options);
 
-// Whether an Accept header prefers a Table over the object itself.
-[[nodiscard]] bool wants_table(std::string_view accept);
+// What metadata informers ask for: of an object nothing but its metadata (PartialObjectMetadata of meta.k8s.io).
+[[nodiscard]] Result<std::string> make_metadata(std::string_view object, std::string_view version);
 
 }  // namespace basalt::apiserver

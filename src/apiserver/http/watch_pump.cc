@@ -117,17 +117,22 @@ void WatchPump::run() {
 
 std::shared_ptr<const std::string> WatchPump::frame_of(Stream& stream, const kube::WatchEvent& event) const {
   std::string_view object = *event.object;
-  std::string table;
-  if (stream.as_table) {
+  std::string made_text;
+  if (stream.answer.form == AnswerForm::Table) {
     TableOptions options;
     options.with_columns = !stream.columns_sent;
     options.include_object = stream.include_object;
+    options.version = stream.answer.version;
     options.now = api::Time::from(runtime_.wall_now());
     const bool is_bookmark = event.type == kube::WatchEventType::Bookmark;
     auto made = make_table(*stream.type, std::span(&event.object, is_bookmark ? 0U : 1U), options);
     stream.columns_sent = true;
-    if (made.ok()) table = std::move(*made);
-    object = table;
+    if (made.ok()) made_text = std::move(*made);
+    object = made_text;
+  } else if (stream.answer.form != AnswerForm::Object) {
+    auto made = make_metadata(object, stream.answer.version);
+    if (made.ok()) made_text = std::move(*made);
+    object = made_text;
   }
   return std::make_shared<const std::string>(watch_frame(type_name(event.type), object));
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apiserver/http/accept.h"
 #include "apiserver/registry/api_server.h"
 #include "base/log.h"
 #include "net/http_server.h"
@@ -28,7 +29,7 @@ class WatchPump {
     std::unique_ptr<WatchSession> session;
     std::shared_ptr<net::Responder> responder;
     std::shared_ptr<const ResourceType> type;
-    bool as_table = false;
+    Answer answer;
     std::string include_object = "Metadata";
     rt::Instant ends_at;
     // Used by the pump alone.

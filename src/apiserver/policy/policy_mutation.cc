@@ -7,6 +7,7 @@
 #include "apiserver/policy/policy_admission.h"
 #include "apiserver/policy/policy_evaluation.h"
 #include "apiserver/registry/errors.h"
+#include "apiserver/registry/server_impl.h"
 #include "json/patch.h"
 
 namespace basalt::apiserver {
@@ -85,7 +86,10 @@ Done PolicyAdmission::mutate_by(const Bound& bound, AdmissionRequest& request, j
     }
     if (*made == object) continue;
     // What it brought in is completed before anybody else sees it.
-    request.type.strategy->prune(*made, nullptr);
+    if (Done fits = prune_unknown(request.type, *made, nullptr); !fits.ok()) {
+      BASALT_TRY_DONE(failed(fits.error()));
+      continue;
+    }
     request.type.strategy->apply_defaults(*made);
     object = std::move(*made);
     changed = true;

@@ -309,6 +309,51 @@ TEST(ApiServer, ListsInPagesOfOneSnapshot) {
   });
 }
 
+// Nobody writes: still the list ends its life after as long as the history has.
+TEST(ApiServer, AListOfALongTimeAgoExpires) {
+  in_simulation([](Cluster& cluster, rt::SimRuntime& runtime) {
+    for (int i = 0; i < 6; ++i) {
+      ASSERT_TRUE(cluster.create(kConfigMaps, "default", config_map("m" + std::to_string(i))).ok());
+    }
+    kube::ListRequest request;
+    request.resource = kConfigMaps;
+    request.ns = "default";
+    request.limit = 2;
+    auto first = cluster.client().list(request, {});
+    ASSERT_TRUE(first.ok());
+    request.continue_token = first->continue_token;
+    runtime.sleep_for(std::chrono::minutes(4));
+    auto second = cluster.client().list(request, {});
+    ASSERT_TRUE(second.ok()) << second.error().to_string();
+    request.continue_token = second->continue_token;
+    runtime.sleep_for(std::chrono::minutes(2));
+    auto third = cluster.client().list(request, {});
+    ASSERT_FALSE(third.ok());
+    EXPECT_TRUE(third.error().is(Reason::Expired));
+    EXPECT_EQ(third.error().code, 410);
+  });
+}
+
+// A version that only the history has is forgotten although no write drives the oldest out.
+TEST(ApiServer, AQuietServerForgetsItsHistory) {
+  in_simulation([](Cluster& cluster, rt::SimRuntime& runtime) {
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(cluster.create(kConfigMaps, "default", config_map("m" + std::to_string(i))).ok());
+    }
+    EXPECT_GT(cluster.server().store().stats().history_events, 0u);
+    runtime.sleep_for(std::chrono::minutes(11));
+    EXPECT_EQ(cluster.server().store().stats().history_events, 0u);
+    kube::ListRequest request;
+    request.resource = kConfigMaps;
+    request.ns = "default";
+    request.resource_version = "1";
+    request.resource_version_match = "Exact";
+    auto listed = cluster.client().list(request, {});
+    ASSERT_FALSE(listed.ok());
+    EXPECT_TRUE(listed.error().is(Reason::Expired)) << listed.error().to_string();
+  });
+}
+
 TEST(ApiServer, WatchSeesSelectionsComeAndGo) {
   in_simulation([](Cluster& cluster, rt::SimRuntime& runtime) {
     kube::WatchRequest request;

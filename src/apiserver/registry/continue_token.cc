@@ -13,8 +13,8 @@ constexpr std::string_view kVersion = "basalt/v1";
 }  // namespace
 
 std::string ContinueToken::encode() const {
-  const json::Value value =
-      json::Object{{"v", kVersion}, {"rv", revision}, {"after", after}, {"seen", seen}, {"total", total}};
+  const json::Value value = json::Object{{"v", kVersion}, {"rv", revision}, {"after", after},
+                                         {"seen", seen},  {"total", total}, {"begun", begun}};
   return base::base64url_encode(value.to_text());
 }
 
@@ -34,8 +34,9 @@ Result<ContinueToken> ContinueToken::decode(std::string_view text) {
   token.revision = number("rv");
   token.seen = number("seen");
   token.total = number("total");
-  if (token.after.empty() || (token.revision <= 0 && token.revision != kNewest) || token.seen < 0 || token.total < 0)
-    return bad;
+  token.begun = number("begun");
+  if (token.after.empty() || (token.revision <= 0 && token.revision != kNewest)) return bad;
+  if (token.seen < 0 || token.total < 0 || token.begun < 0) return bad;
   return token;
 }
 

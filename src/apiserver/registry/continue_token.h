@@ -17,6 +17,7 @@ struct ContinueToken {
   std::string after;       // key of the last object sent
   std::int64_t seen = 0;   // objects sent so far
   std::int64_t total = 0;  // objects when the list began, 0 if unknown
+  std::int64_t begun = 0;  // when the list began, in seconds since 1970
 
   [[nodiscard]] std::string encode() const;
   static Result<ContinueToken> decode(std::string_view text);

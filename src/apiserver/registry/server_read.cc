@@ -1,7 +1,9 @@
 // Reading: get, list and the opening of watches.
 
+#include <chrono>
 #include <utility>
 
+#include "api/time.h"
 #include "apiserver/crd/schema.h"
 #include "apiserver/registry/continue_token.h"
 #include "apiserver/registry/errors.h"
@@ -55,6 +57,12 @@ Result<Revision> list_revision(const kube::ListRequest& request, Revision curren
   // Without a match a limit makes the version exact, as Kubernetes keeps it for old clients.
   const bool exact = match == "Exact" || (match.empty() && request.limit > 0 && wanted > 0);
   return exact ? wanted : Revision{0};
+}
+
+Error list_expired() {
+  return expired(
+      "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+      "without it, or go on with the token of this answer; what was written meanwhile may then be there or not.");
 }
 
 }  // namespace
@@ -135,12 +143,20 @@ Result<kube::ListPage> ApiServerImpl::list(const kube::ListRequest& request, con
   query.ns = request.ns;
   query.limit = static_cast<std::size_t>(request.limit);
   if (!selection.matches_all()) query.matches = [&](const Entry& entry) { return selection.matches(entry); };
+  const std::int64_t now = api::Time::from(runtime_.wall_now()).unix_seconds();
+  const std::int64_t history_seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(options_.store.history_age_max).count();
   ContinueToken token;
+  token.begun = now;
   if (!request.continue_token.empty()) {
     if (!request.resource_version.empty() && request.resource_version != "0") {
       return bad_request("specifying resource version is not allowed when using continue");
     }
     BASALT_TRY(token, ContinueToken::decode(request.continue_token));
+    // By the clock, not by what the history happens to hold: else a list would live for ever where nobody writes.
+    const bool goes_on_as_it_began = token.revision != ContinueToken::kNewest;
+    if (goes_on_as_it_began && now >= token.begun + history_seconds) return list_expired();
+    if (!goes_on_as_it_began) token.begun = now;
     query.revision = token.revision == ContinueToken::kNewest ? 0 : token.revision;
     query.after = token.after;
   } else {
@@ -149,11 +165,7 @@ Result<kube::ListPage> ApiServerImpl::list(const kube::ListRequest& request, con
 
   auto listed = store_->list(query);
   if (!listed.ok()) {
-    if (listed.error().is(Reason::Expired) && !request.continue_token.empty()) {
-      return expired(
-          "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-          "without it, or go on with the token of this answer; what was written meanwhile may then be there or not.");
-    }
+    if (listed.error().is(Reason::Expired) && !request.continue_token.empty()) return list_expired();
     return std::move(listed).error();
   }
   const Listing& listing = *listed;
@@ -163,7 +175,7 @@ Result<kube::ListPage> ApiServerImpl::list(const kube::ListRequest& request, con
   page.resource_version = std::to_string(listing.revision);
   if (listing.more && !listing.entries.empty()) {
     ContinueToken next{listing.revision, std::string(listing.entries.back()->key()),
-                       token.seen + static_cast<std::int64_t>(listing.entries.size()), token.total};
+                       token.seen + static_cast<std::int64_t>(listing.entries.size()), token.total, token.begun};
     if (listing.total) next.total = static_cast<std::int64_t>(*listing.total);
     page.continue_token = next.encode();
     // As Kubernetes: unknown under a selector.

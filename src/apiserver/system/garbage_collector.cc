@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kEventsPerPoll = 256;
 constexpr rt::Duration kGatherFor = std::chrono::milliseconds(2);
+constexpr rt::Duration kTrimPeriodMin = std::chrono::seconds(1);
 constexpr rt::Duration kRetryMin = std::chrono::milliseconds(10);
 constexpr rt::Duration kRetryMax = std::chrono::seconds(30);
 
@@ -23,10 +24,11 @@ rt::Duration retry_delay(int failures) {
 
 }  // namespace
 
-GarbageCollector::GarbageCollector(rt::Runtime& runtime, Logger log, ApiServer& server)
+GarbageCollector::GarbageCollector(rt::Runtime& runtime, Logger log, ApiServer& server, rt::Duration trim_period)
     : runtime_(runtime),
       log_(std::move(log)),
       server_(server),
+      trim_period_(std::max(trim_period, kTrimPeriodMin)),
       client_(make_direct_client(runtime, server,
                                  RequestContext{{"system:serviceaccount:kube-system:generic-garbage-collector", "", {}},
                                                 "garbage-collector"})),
@@ -54,7 +56,8 @@ void GarbageCollector::run() {
       queued_.erase(next);
       examine(next);
     }
-    const rt::Instant next = retries_.empty() ? rt::kNever : retries_.begin()->first;
+    trim_history();
+    const rt::Instant next = std::min(retries_.empty() ? rt::kNever : retries_.begin()->first, trim_at_);
     if (more) signal_->fire();
     if (signal_->wait_until(next)) return;
     // Under load every write would wake this thread; a pause lets it take many at once.
@@ -99,9 +102,12 @@ bool GarbageCollector::take_events() {
     std::vector<Event> events;
     auto count = source.watcher->poll(events, kEventsPerPoll);
     if (!count.ok()) {
-      // Fell behind the history: what is there now tells all that matters, but for deletions of owners, which the
-      // examination of their dependents finds out.
-      if (count.error().is(Reason::Expired)) follow(resource, source);
+      // Fell behind the history: what is there now tells all that matters, but for deletions, which the examination of
+      // all that is known finds out.
+      if (count.error().is(Reason::Expired)) {
+        follow(resource, source);
+        for (ObjectRef& known : index_.all()) enqueue(std::move(known));
+      }
       continue;
     }
     more = more || *count > 0;
@@ -116,26 +122,29 @@ void GarbageCollector::observe(ResourceId resource, const Event& event) {
   if (BASALT_BUG(!metadata.ok())) return;
   const ObjectRef object{resource, std::string(entry.ns()), std::string(entry.name()), metadata->uid};
   if (event.type == EventType::Deleted) {
-    for (const std::string& owner : index_.owners_of(object.uid)) {
-      for (const OwnerRef& reference : metadata->owners) {
-        // An owner that waits for this one may be able to go now.
-        if (reference.uid != owner) continue;
-        const auto version = base::split_once(reference.api_version, '/');
-        const auto type = types_->find_kind(version ? version->first : "",
-                                            version ? version->second : reference.api_version, reference.kind);
-        if (!type) continue;
-        enqueue(
-            {server_.store().resource(type->storage_id()), type->namespaced ? object.ns : "", reference.name, owner});
-      }
-    }
-    index_.remove(object.uid);
-    failures_.erase(object.uid);
-    for (ObjectRef& dependent : index_.dependents_of(object.uid)) enqueue(std::move(dependent));
+    forget(object.uid);
     return;
   }
+  // It may have lost an owner, or hold one back no longer.
+  wake_waiting(index_.owners_of(object.uid));
   index_.set(object, metadata->owners);
   const bool asks = metadata->is_being_deleted && !metadata->finalizers.empty();
   if (!metadata->owners.empty() || asks) enqueue(object);
+}
+
+// The object is gone: those whom it held back may go, those that depended on it are looked at.
+void GarbageCollector::forget(const std::string& uid) {
+  wake_waiting(index_.owners_of(uid));
+  index_.remove(uid);
+  failures_.erase(uid);
+  waiting_.erase(uid);
+  for (ObjectRef& dependent : index_.dependents_of(uid)) enqueue(std::move(dependent));
+}
+
+void GarbageCollector::wake_waiting(const std::vector<std::string>& owner_uids) {
+  for (const std::string& uid : owner_uids) {
+    if (const auto owner = waiting_.find(uid); owner != waiting_.end()) enqueue(owner->second);
+  }
 }
 
 void GarbageCollector::enqueue(ObjectRef object) {
@@ -154,9 +163,19 @@ void GarbageCollector::take_due_retries() {
   }
 }
 
+// An idle server has no history and is not woken for it.
+void GarbageCollector::trim_history() {
+  const rt::Instant now = runtime_.now();
+  if (trim_at_ <= now) {
+    server_.store().trim();
+    trim_at_ = rt::kNever;
+  }
+  if (trim_at_ == rt::kNever && server_.store().stats().history_events > 0) trim_at_ = now + trim_period_;
+}
+
 void GarbageCollector::examine(const ObjectRef& object) {
   const EntryRef entry = server_.store().get(object.resource, object.ns, object.name);
-  if (!entry || entry->attributes().uid() != object.uid) return;
+  if (!entry || entry->attributes().uid() != object.uid) return forget(object.uid);
   auto metadata = read_collected_metadata(*entry->object());
   if (BASALT_BUG(!metadata.ok())) return;
   const auto has = [&](std::string_view finalizer) {
@@ -216,15 +235,25 @@ Done GarbageCollector::collect_if_unowned(const ObjectRef& object, const Collect
   }
   if (gone.empty()) return Ok{};
   if (solid) return drop_owners(object, gone);
-  const bool has_dependents = !index_.dependents_of(object.uid).empty();
-  return remove_object(object,
-                       waiting && has_dependents ? kube::Propagation::Foreground : kube::Propagation::Background);
+  const std::vector<ObjectRef> dependents = index_.dependents_of(object.uid);
+  if (!waiting || dependents.empty()) return remove_object(object, kube::Propagation::Background);
+  // A dependent that waits itself may wait for this one: in a circle one has to give way.
+  const bool may_be_circle = std::any_of(dependents.begin(), dependents.end(),
+                                         [&](const ObjectRef& one) { return waiting_.contains(one.uid); });
+  if (may_be_circle) {
+    BASALT_TRY_DONE(stop_blocking(object));
+  }
+  return remove_object(object, kube::Propagation::Foreground);
 }
 
 Done GarbageCollector::finish_foreground(const ObjectRef& object) {
-  const std::vector<ObjectRef> blocking = index_.blocking_dependents_of(object.uid);
-  if (blocking.empty()) return remove_finalizer(object, kForegroundFinalizer);
-  for (const ObjectRef& dependent : blocking) enqueue(dependent);
+  if (index_.blocking_dependents_of(object.uid).empty()) {
+    waiting_.erase(object.uid);
+    return remove_finalizer(object, kForegroundFinalizer);
+  }
+  // Once: each of them tells when it has changed.
+  if (!waiting_.emplace(object.uid, object).second) return Ok{};
+  for (ObjectRef& dependent : index_.dependents_of(object.uid)) enqueue(std::move(dependent));
   return Ok{};
 }
 
@@ -263,6 +292,28 @@ Done GarbageCollector::drop_owners(const ObjectRef& object, const std::set<std::
   metadata.set("ownerReferences", kept.empty() ? json::Value() : json::Value(std::move(kept)));
   kube::Request request = request_for(object, kube::Verb::Patch);
   request.patch_type = kube::PatchType::Merge;
+  request.body = json::Value(json::Object{{"metadata", std::move(metadata)}}).to_text();
+  BASALT_TRY_DONE(client_->call(request, stop_.token()));
+  return Ok{};
+}
+
+Done GarbageCollector::stop_blocking(const ObjectRef& object) {
+  const EntryRef entry = server_.store().get(object.resource, object.ns, object.name);
+  if (!entry || entry->attributes().uid() != object.uid) return Ok{};
+  BASALT_TRY(const json::Value stored, json::Value::parse(*entry->object()));
+  const json::Value* references = stored.find_path({"metadata", "ownerReferences"});
+  if (references == nullptr || !references->is_array()) return Ok{};
+  json::Array owners;
+  for (const json::Value& owner : references->as_array()) {
+    owners.push_back(owner);
+    owners.back().ensure_path({"blockOwnerDeletion"}) = false;
+  }
+  if (json::Value(owners) == *references) return Ok{};
+  kube::Request request = request_for(object, kube::Verb::Patch);
+  request.patch_type = kube::PatchType::Merge;
+  json::Object metadata{{"resourceVersion", metadata_text(stored, "resourceVersion")},
+                        {"uid", object.uid},
+                        {"ownerReferences", std::move(owners)}};
   request.body = json::Value(json::Object{{"metadata", std::move(metadata)}}).to_text();
   BASALT_TRY_DONE(client_->call(request, stop_.token()));
   return Ok{};

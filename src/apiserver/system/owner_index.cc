@@ -113,6 +113,13 @@ std::vector<ObjectRef> OwnerIndex::blocking_dependents_of(const std::string& own
   return result;
 }
 
+std::vector<ObjectRef> OwnerIndex::all() const {
+  std::vector<ObjectRef> result;
+  result.reserve(owned_.size());
+  for (const auto& [uid, owned] : owned_) result.push_back(owned.object);
+  return result;
+}
+
 std::vector<std::string> OwnerIndex::owners_of(const std::string& uid) const {
   std::vector<std::string> result;
   const auto it = owned_.find(uid);

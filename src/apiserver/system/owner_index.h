@@ -44,6 +44,7 @@ class OwnerIndex {
   void remove(const std::string& uid);
   [[nodiscard]] std::vector<ObjectRef> dependents_of(const std::string& owner_uid) const;
   [[nodiscard]] std::vector<ObjectRef> blocking_dependents_of(const std::string& owner_uid) const;
+  [[nodiscard]] std::vector<ObjectRef> all() const;
   [[nodiscard]] std::vector<std::string> owners_of(const std::string& uid) const;
   [[nodiscard]] std::size_t size() const { return owned_.size(); }
 

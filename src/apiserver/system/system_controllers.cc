@@ -11,7 +11,7 @@ namespace {
 class SystemControllersImpl final : public SystemControllers {
  public:
   SystemControllersImpl(rt::Runtime& runtime, const Logger& log, ApiServer& server, const ApiServer::Options& options)
-      : garbage_(runtime, log.with({{"controller", "garbage-collector"}}), server),
+      : garbage_(runtime, log.with({{"controller", "garbage-collector"}}), server, options.store.history_age_max),
         namespaces_(runtime, log.with({{"controller", "namespace"}}), server, options.cluster_ca_pem) {}
   ~SystemControllersImpl() override { stop(); }
   void stop() override {

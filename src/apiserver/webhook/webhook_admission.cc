@@ -6,6 +6,7 @@
 
 #include "apiserver/policy/admission_values.h"
 #include "apiserver/registry/errors.h"
+#include "apiserver/registry/server_impl.h"
 #include "base/random_name.h"
 #include "base/strings.h"
 #include "json/patch.h"
@@ -135,7 +136,10 @@ Done WebhookAdmission::ask(const Webhook& webhook, AdmissionRequest& request, co
   }
   if (*patched == *changeable) return Ok{};
   // What it brought in is completed, and what the kind does not know is dropped, before anybody else sees it.
-  request.type.strategy->prune(*patched, nullptr);
+  if (Done fits = prune_unknown(request.type, *patched, nullptr); !fits.ok()) {
+    if (webhook.ignores_failure) return Ok{};
+    return failed(webhook, "its patch does not fit: " + fits.error().message);
+  }
   request.type.strategy->apply_defaults(*patched);
   *changeable = std::move(*patched);
   changed = true;

@@ -15,11 +15,13 @@
 #include "net/http_server.h"
 #include "rt/mutex.h"
 #include "rt/real_runtime.h"
+#include "rt/stop.h"
 
 namespace basalt::apiserver {
 namespace {
 
 const kube::Resource kSecrets{"", "v1", "secrets"};
+const kube::Resource kPods{"", "v1", "pods"};
 
 class WebhookTest : public testing::Test {
  protected:
@@ -65,20 +67,21 @@ class WebhookTest : public testing::Test {
     kube::Request request;
     request.verb = verb;
     request.resource = resource;
-    request.ns = resource == kSecrets ? "default" : "";
+    request.ns = resource == kSecrets || resource == kPods ? "default" : "";
     request.name = name;
     request.body = body;
     request.dry_run = dry_run;
     return server_->call(request, RequestContext{{"ann", "", {"devs"}}, "test", false});
   }
-  void configure(bool is_mutating, const std::string& name, const std::string& path, const std::string& more = "") {
+  void configure(bool is_mutating, const std::string& name, const std::string& path, const std::string& more = "",
+                 const std::string& resource = "secrets", const std::string& side_effects = "None") {
     const std::string url = "https://127.0.0.1:" + std::to_string(http_->port()) + path;
     const std::string body =
-        R"({"metadata":{"name":")" + name + R"("},"webhooks":[{"name":")" + name +
-        R"(.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":")" + url +
-        R"(","caBundle":")" + base::base64_encode(authority_.certificate_pem) +
-        R"("},"rules":[{"operations":["CREATE","DELETE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["secrets"]}])" +
-        more + "}]}";
+        R"({"metadata":{"name":")" + name + R"("},"webhooks":[{"name":")" + name + R"(.example.com","sideEffects":")" +
+        side_effects + R"(","admissionReviewVersions":["v1"],"clientConfig":{"url":")" + url + R"(","caBundle":")" +
+        base::base64_encode(authority_.certificate_pem) +
+        R"("},"rules":[{"operations":["CREATE","DELETE"],"apiGroups":[""],"apiVersions":["v1"],"resources":[")" +
+        resource + R"("]}])" + more + "}]}";
     const auto made = call(kube::Verb::Create,
                            {"admissionregistration.k8s.io", "v1",
                             is_mutating ? "mutatingwebhookconfigurations" : "validatingwebhookconfigurations"},
@@ -173,6 +176,60 @@ TEST_F(WebhookTest, ADryRunIsAskedAboutToo) {
   };
   ASSERT_TRUE(call(kube::Verb::Create, kSecrets, "", R"({"metadata":{"name":"a"}})", true).ok());
   EXPECT_EQ(calls_.load(), 1);
+}
+
+// The container that it adds has what an author's container would have.
+TEST_F(WebhookTest, WhatAPatchBringsInIsDefaultedAndPruned) {
+  configure(true, "inject", "/1", "", "pods");
+  configure(false, "look", "/2", "", "pods");
+  answer_ = [](const std::string& path, const json::Value& request) -> json::Object {
+    if (path == "/1") {
+      return patch(
+          R"([{"op":"add","path":"/spec/initContainers","value":[{"name":"added","image":"i","unknown":1}]}])");
+    }
+    const json::Value* added = request.find_path({"object", "spec", "initContainers"});
+    EXPECT_TRUE(added != nullptr && added->is_array());
+    if (added == nullptr || !added->is_array()) return allow();
+    EXPECT_EQ(added->as_array()[0].string_at({"terminationMessagePolicy"}), "File");
+    EXPECT_EQ(added->as_array()[0].string_at({"imagePullPolicy"}), "Always");
+    return allow();
+  };
+  const auto made = call(kube::Verb::Create, kPods, "",
+                         R"({"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}})");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const auto pod = json::Value::parse(*made->body);
+  const json::Value& added = pod->find_path({"spec", "initContainers"})->as_array()[0];
+  EXPECT_EQ(added.string_at({"terminationMessagePath"}), "/dev/termination-log");
+  EXPECT_EQ(added.find("unknown"), nullptr);
+  EXPECT_EQ(calls_.load(), 2);
+}
+
+TEST_F(WebhookTest, OneThatHasSideEffectsIsNotAskedAboutADryRun) {
+  configure(false, "effects", "/v", "", "secrets", "NoneOnDryRun");
+  EXPECT_TRUE(call(kube::Verb::Create, kSecrets, "", R"({"metadata":{"name":"a"}})", true).ok());
+  EXPECT_EQ(calls_.load(), 1);
+  const auto made =
+      call(kube::Verb::Create, {"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"}, "",
+           R"({"metadata":{"name":"bad"},"webhooks":[{"name":"bad.example.com","sideEffects":"Some",)"
+           R"("admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1/"}}]})");
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().message.find("sideEffects"), std::string::npos) << made.error().message;
+}
+
+TEST_F(WebhookTest, OneThatDoesNotAnswerInItsTimeHasFailed) {
+  configure(false, "slow", "/v", R"(,"timeoutSeconds":1)");
+  rt::StopSource done(*runtime_);
+  answer_ = [&](const std::string&, const json::Value&) {
+    (void)done.token().wait_for(*runtime_, std::chrono::seconds(30));
+    return allow();
+  };
+  const rt::Instant begun = runtime_->now();
+  const auto refused = call(kube::Verb::Create, kSecrets, "", R"({"metadata":{"name":"a"}})");
+  done.request_stop();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_LT(runtime_->now() - begun, std::chrono::seconds(20));
+  EXPECT_NE(refused.error().message.find("failed calling webhook \"slow.example.com\""), std::string::npos)
+      << refused.error().message;
 }
 
 TEST_F(WebhookTest, MatchConditionsChooseAndTheirErrorsFollowTheFailurePolicy) {

@@ -129,6 +129,7 @@ Done LocalCluster::start_parts(const rt::StopToken& stop) {
   BASALT_TRY(parts.files, apiserver::open_cluster_files(runtime_, options_.data_dir, options_.address));
   apiserver::ApiServer::Options options;
   options.store.durability = to_durability(options_.durability);
+  options.store.history_age_max = options_.history.value;
   options.store.directory = std::filesystem::path(options_.data_dir) / "store";
   options.cluster_ca_pem = parts.files.authority.certificate_pem;
   options.rbac = true;
@@ -210,6 +211,7 @@ Done LocalCluster::start_nodes(const rt::StopToken& stop) {
       for (const auto& [name, quantity] : options_.node_capacity) node.node.capacity.set(name, quantity);
       node.pods_max = kPodsOfNode;
       node.events = parts.node_events.get();
+      node.images = options_.images;
       parts.nodes.push_back(
           std::make_unique<node::ProcessNode>(runtime_, *parts.node_client, log_, *parts.host, std::move(node)));
     }

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "api/duration.h"
 #include "api/resource_list.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -18,11 +21,12 @@ namespace basalt::cli {
 struct LocalClusterOptions {
   std::string data_dir = ".basalt";
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;           // 0: the one of last time, or any free one
-  std::string durability = "full";  // full, fast, memory
-  bool api_only = false;            // nothing but the API server
-  std::int32_t nodes = 1;           // that run processes
-  api::ResourceList node_capacity;  // of each; what is not named is the machine's
+  std::uint16_t port = 0;                                  // 0: the one of last time, or any free one
+  std::string durability = "full";                         // full, fast, memory
+  bool api_only = false;                                   // nothing but the API server
+  std::int32_t nodes = 1;                                  // that run processes
+  api::ResourceList node_capacity;                         // of each; what is not named is the machine's
+  std::map<std::string, std::vector<std::string>> images;  // what containers without a command run: by image
   std::int32_t simulated_nodes = 0;
   api::ResourceList simulated_capacity;
   std::vector<std::string> controllers = {"*", "-sharding-controller"};
@@ -33,7 +37,8 @@ struct LocalClusterOptions {
   // folder of its own, with a stand-in for Karmada between them.
   std::int32_t members = 0;
   std::string pod_addresses = "127.64.0.0/10";
-  std::string audit_log;  // a file with a line for each request; "": none
+  api::Duration history{std::chrono::minutes(5)};  // how long old versions are kept for watches and pages of lists
+  std::string audit_log;                           // a file with a line for each request; "": none
 };
 inline constexpr std::int32_t kMembersMax = 16;
 

@@ -38,6 +38,22 @@ int fail(Invocation& invocation, const Error& error) {
   return error.reason == Reason::InvalidInput ? kExitUsage : kExitFailed;
 }
 
+// "agnhost=/opt/agnhost", "pause=sleep infinity"
+Done take_image(std::string_view value, std::map<std::string, std::vector<std::string>>& images) {
+  const auto parts = base::split_once(value, '=');
+  std::vector<std::string> words;
+  if (parts) {
+    for (const std::string_view word : base::split(parts->second, ' ')) {
+      if (!word.empty()) words.emplace_back(word);
+    }
+  }
+  if (!parts || parts->first.empty() || words.empty())
+    return Error::invalid_input("--image is " + base::quote(value) +
+                                ": it takes IMAGE=PROGRAM, such as pause=sleep 9d");
+  images[std::string(parts->first)] = std::move(words);
+  return Ok{};
+}
+
 void add_flags(GoFlags& flags, UpFlags& target) {
   LocalClusterOptions& cluster = target.cluster;
   flags.section("Cluster");
@@ -48,6 +64,8 @@ void add_flags(GoFlags& flags, UpFlags& target) {
   flags.choice("durability", cluster.durability, {"full", "fast", "memory"},
                "full: an acknowledged write survives the loss of power; fast: it survives the end of the process; "
                "memory: nothing is kept");
+  flags.duration("history", cluster.history,
+                 "how long old versions of objects are kept for watches that resume and for pages of lists");
   flags.text("audit-log", cluster.audit_log,
              "file that gets a line of JSON for each request: who did what, when, and what came of it", "FILE");
   flags.truth("detach", target.detach, "go on in the background; 'basalt down' ends it", 'd');
@@ -60,6 +78,11 @@ void add_flags(GoFlags& flags, UpFlags& target) {
   flags.custom(
       "node-capacity", "what each of them offers; what is not named is as this machine has it", "cpu=N,memory=N,...",
       [&cluster](std::string_view value) { return take_resources("--node-capacity", value, cluster.node_capacity); });
+  flags.custom("image",
+               "a program of this machine, with its first arguments, that containers of an image run if they name no "
+               "command; may be given several times",
+               "IMAGE=PROGRAM [ARGUMENT...]",
+               [&cluster](std::string_view value) { return take_image(value, cluster.images); });
   flags.custom("simulated-nodes", "nodes that only play the pods' lives, for tests of scale: 100, 5k", "N",
                [&cluster](std::string_view value) { return take_count(value, cluster.simulated_nodes); });
   flags.custom("simulated-node-capacity", "what each of them offers", "cpu=N,memory=N,...",
@@ -89,6 +112,8 @@ Done settle(UpFlags& flags) {
   BASALT_TRY_DONE(check("--nodes", flags.cluster.nodes, kProcessNodesMax));
   BASALT_TRY_DONE(check("--clusters", flags.cluster.members, kMembersMax));
   BASALT_TRY_DONE(check("--simulated-nodes", flags.cluster.simulated_nodes, kSimulatedNodesMax));
+  if (flags.cluster.history.value < std::chrono::seconds(1))
+    return Error::invalid_input("--history is " + flags.cluster.history.to_string() + ": it takes 1s or more");
   flags.cluster.spreads = flags.strategy == "spread";
   std::error_code error;
   const auto absolute = std::filesystem::absolute(flags.cluster.data_dir, error);

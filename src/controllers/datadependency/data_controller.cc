@@ -14,6 +14,8 @@ namespace {
 
 // While the caches fill.
 constexpr rt::Duration kLookSoonAgain = std::chrono::milliseconds(50);
+// How old the age of what waits may be in the metrics.
+constexpr rt::Duration kAgePeriod = std::chrono::seconds(10);
 
 kube::EventRecorder::Options recorder_options(kube::Metrics& metrics) {
   kube::EventRecorder::Options options;
@@ -80,6 +82,7 @@ void DataController::start() {
   clusters_.start();
   config_.start();
   queue_.add({WorkItem::Kind::AllPlugins, "", ""});
+  queue_.add({WorkItem::Kind::GatedAge, "", ""});
   workers_.emplace(
       runtime_, queue_, rt::WorkersOptions{"data", options_.workers},
       [this](const WorkItem& item, const rt::StopToken& stop) { return work(item, stop); },
@@ -146,6 +149,10 @@ void DataController::on_source(const kube::Change<Source>& change) {
   for (const SourcePtr& source : {change.before, change.after}) {
     if (source) mark_claims_of(indexes::kByIdentity, DataIdentity::of(*source).key());
   }
+  if (!change.after) {
+    rt::MutexLock lock(mutex_);
+    refresh_wishes_.erase(change.before->metadata.uid);
+  }
   mark_claims_of(indexes::kBySource, change.object().metadata.name);
   mark_source(change.object().metadata.name);
   // The workloads of its claims follow when it moves.
@@ -158,9 +165,15 @@ void DataController::on_source(const kube::Change<Source>& change) {
 
 void DataController::on_binding(const kube::Change<BindingView>& change) {
   const auto is_gated = [](const auto& view) { return view && view->text.find(kGatedAnnotation) != std::string::npos; };
-  gated_ += (is_gated(change.after) ? 1 : 0) - (is_gated(change.before) ? 1 : 0);
-  metrics_.gauge("datadependency_gated_bindings", "Workloads that are held back until their data is found.")
-      .set(static_cast<double>(gated_));
+  if (is_gated(change.after) || is_gated(change.before)) {
+    const std::string name = change.object().metadata.namespace_ + "/" + change.object().metadata.name;
+    {
+      rt::MutexLock lock(mutex_);
+      if (is_gated(change.before)) gated_since_.erase({change.before->created, name});
+      if (is_gated(change.after)) gated_since_.emplace(change.after->created, name);
+    }
+    queue_.add({WorkItem::Kind::GatedAge, "", ""});
+  }
   if (change.before) mark_workload(change.before->workload);
   if (change.after) mark_workload(change.after->workload);
 }
@@ -170,10 +183,29 @@ void DataController::on_answer(const std::string& key) {
   for (const SourcePtr& source : sources_.by_index(indexes::kByIdentity, key)) mark_source(source->metadata.name);
 }
 
+// How many workloads wait for their data, and for how long the first of them. Time alone changes it.
+rt::Outcome DataController::measure_gated() {
+  std::size_t count = 0;
+  std::string oldest;
+  {
+    rt::MutexLock lock(mutex_);
+    count = gated_since_.size();
+    if (count > 0) oldest = gated_since_.begin()->first;
+  }
+  const auto since = api::Time::parse(oldest);
+  const std::int64_t age = since.ok() ? std::max<std::int64_t>(0, (wall() - *since).count()) : 0;
+  metrics_.gauge("datadependency_gated_bindings", "Workloads that are held back until their data is found.")
+      .set(static_cast<double>(count));
+  metrics_.gauge("datadependency_gated_oldest_seconds", "For how long the first of them has been held back.")
+      .set(static_cast<double>(age));
+  return count > 0 ? rt::Outcome::retry_after(kAgePeriod) : rt::Outcome::done();
+}
+
 rt::Outcome DataController::work(const WorkItem& item, const rt::StopToken& stop) {
   const bool has_synced = claims_.has_synced() && sources_.has_synced() && bindings_.has_synced() &&
                           clusters_.has_synced() && config_.has_synced();
   if (!has_synced) return rt::Outcome::retry_after(kLookSoonAgain);
+  if (item.kind == WorkItem::Kind::GatedAge) return measure_gated();
   if (item.kind == WorkItem::Kind::AllPlugins) return reconcile_plugins(stop);
   // Before the plugins are known every claim would be told that there is none.
   if (!has_plugins_read_.load()) return rt::Outcome::retry_after(kLookSoonAgain);

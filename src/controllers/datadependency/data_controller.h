@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +30,12 @@ struct DataControllerOptions {
   rt::Duration keep_old_constraint = std::chrono::seconds(30);  // while a claim's new data source is resolved
   rt::Duration between_moves = std::chrono::minutes(5);         // of one workload
   rt::Duration backoff_max = std::chrono::minutes(5);
+  // Secrets are not watched, which would need the right to see them all: they are read again so often. Nor is the
+  // folder: a mounted ConfigMap changes by a swapped link, some seconds after the object.
+  rt::Duration secret_period = std::chrono::minutes(1);
+  rt::Duration folder_period = std::chrono::seconds(5);
+  // So many claims are named in the status of a data source, which must fit into a store; the rest are counted.
+  std::size_t claim_refs_max = 2000;
   bool gates = true;  // suspends what must not be scheduled yet, and releases it
 };
 

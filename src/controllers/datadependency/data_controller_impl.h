@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/gen/core_objects.h"
@@ -24,7 +26,7 @@ namespace basalt::controllers::datadependency {
 
 // What the queue holds: one thing to look at.
 struct WorkItem {
-  enum class Kind : std::uint8_t { OneClaim, OneSource, OneWorkload, AllPlugins };
+  enum class Kind : std::uint8_t { OneClaim, OneSource, OneWorkload, AllPlugins, GatedAge };
   Kind kind = Kind::OneClaim;
   std::string ns;
   std::string name;  // of a workload: its key
@@ -32,7 +34,7 @@ struct WorkItem {
 };
 struct WorkItemHash {
   std::size_t operator()(const WorkItem& item) const {
-    return std::hash<std::string>()(item.ns + "/" + item.name) * 4 + static_cast<std::size_t>(item.kind);
+    return std::hash<std::string>()(item.ns + "/" + item.name) * 8 + static_cast<std::size_t>(item.kind);
   }
 };
 
@@ -57,6 +59,7 @@ class DataController final : public Controller {
   void mark_workload(const std::string& key);
 
   rt::Outcome work(const WorkItem& item, const rt::StopToken& stop);
+  rt::Outcome measure_gated();
 
   // claim_work.cc
   rt::Outcome reconcile_claim(const ClaimPtr& claim, const rt::StopToken& stop);
@@ -87,6 +90,7 @@ class DataController final : public Controller {
   rt::Outcome reconcile_plugins(const rt::StopToken& stop);
   [[nodiscard]] std::map<std::string, std::string> plugin_documents();  // by plugin
   Done read_secret(PluginConfig& config, const rt::StopToken& stop);
+  void keep_credentials(const std::string& plugin, PluginConfig& config);
 
   Done set_finalizers(const kube::Resource& resource, const api::meta::ObjectMeta& metadata, std::string_view finalizer,
                       bool is_wanted, const rt::StopToken& stop);
@@ -116,11 +120,12 @@ class DataController final : public Controller {
   std::map<std::string, rt::Instant> last_moves_ BASALT_GUARDED_BY(mutex_);      // workload -> when
   std::map<std::string, std::string> refresh_wishes_ BASALT_GUARDED_BY(mutex_);  // source UID -> annotation dealt with
   std::map<std::string, PluginConfig> configured_ BASALT_GUARDED_BY(mutex_);
+  // The bindings that are held back, by when they were made, which is when they began to wait; and their names.
+  std::set<std::pair<std::string, std::string>> gated_since_ BASALT_GUARDED_BY(mutex_);
 
-  // Used only by the informers' handlers: how many claims are in each state, how many bindings are held back. Gauges
-  // are set, not changed, so that a controller that follows another one in this process begins anew.
+  // Used only by the informers' handlers: how many claims are in each state. Gauges are set, not changed, so that a
+  // controller that follows another one in this process begins anew.
   std::map<std::string, std::int64_t> claims_in_state_;
-  std::int64_t gated_ = 0;
 
   std::optional<rt::Workers<WorkItem, WorkItemHash>> workers_;  // used only by the owner
 };

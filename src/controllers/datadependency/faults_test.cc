@@ -52,7 +52,9 @@ class FaultRun {
   [[nodiscard]] kube::FaultClient& faults() { return plane_.faults; }
 
   Ending go() {
-    plane_.system.tables = {{"a.b.c", {"m1", "m2"}}, {"a.b.d", {"m2"}}, {"a.b.e", {"m1"}}};
+    plane_.system.put("a.b.c", {"m1", "m2"});
+    plane_.system.put("a.b.d", {"m2"});
+    plane_.system.put("a.b.e", {"m1"});
     plane_.restart();
     plane_.bind("w");
     plane_.bind("v");
@@ -75,7 +77,7 @@ class FaultRun {
       last_v = R"(["m1","m3"])";
     }
     if (workload_.moves_data) {
-      plane_.system.tables["a.b.c"] = {"m1", "m2", "m3"};
+      plane_.system.put("a.b.c", {"m1", "m2", "m3"});
       plane_.configure(R"({"endpoint":{"url":"http://moved"}})");
       last_v = "none";
     }

@@ -13,12 +13,13 @@ using namespace std::chrono_literals;
 
 constexpr const char* kOnM1 = R"(["m2","m3"])";
 
-// A way to the API on which the status of data sources cannot be written while it is broken.
+// A way to the API on which the status of data sources cannot be written while it is broken, and Secrets not be read.
 class BrokenStatusClient final : public kube::Client {
  public:
   explicit BrokenStatusClient(kube::Client& inner) : inner_(inner) {}
   Result<kube::Response> call(const kube::Request& request, const rt::StopToken& stop) override {
-    if (is_broken && request.resource == kSources && request.subresource == "status") {
+    const bool is_status = request.resource == kSources && request.subresource == "status";
+    if (is_broken && (is_status || request.resource == sim::resources::kSecrets)) {
       ++refused;
       return Error::make(Reason::InternalError, "the store is full");
     }
@@ -56,22 +57,31 @@ TEST(DataDependency, CredentialsFromASecretAreUsedRotatedAndNeverTold) {
         put_secret(plane, "first-credential");
         plane.configure(
             R"({"endpoint":{"url":"http://played","auth":{"type":"bearer","secretRef":{"name":"amoro"}}}})");
-        plane.system.tables["prod.db.orders"] = {"m1"};
+        plane.system.put("prod.db.orders", {"m1"});
         plane.claim("c", "prod.db.orders");
         plane.bind("w");
         ASSERT_TRUE(plane.wait_claim("c", "Bound BindingSuccessful"));
-        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.token == "first-credential"; }, 5min));
+        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.last_token() == "first-credential"; }, 5min));
         const int calls = plane.system.calls;
         put_secret(plane, "second-credential");
-        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.token == "second-credential"; }, 5min));
+        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.last_token() == "second-credential"; }, 5min));
         EXPECT_EQ(plane.system.calls, calls + 1) << "one question with the new one";
         EXPECT_EQ(plane.excluded("w"), kOnM1);
+        // Somebody writes them into the ConfigMap, and slips.
+        plane.configure(
+            R"({"endpoint":{"url":"http://played","auth":{"type":"basic","username":"u","password":"third-credential",}}})");
+        ASSERT_TRUE(
+            plane.cluster.wait_until([&] { return plane.logged().find("cannot be used") != std::string::npos; }));
+        plane.configure(
+            R"({"endpoint":{"url":"http://played","auth":{"type":"magic","username":"u","password":"third-credential"}}})");
+        plane.configure(R"({"endpoint":{"url":"http://played","auth":{"type":"bearer","token":"third-credential"}}})");
+        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.last_token() == "third-credential"; }));
         std::string told = plane.logged();
         for (const auto& resource : {kClaims, kBindings, kube::Resource{"", "v1", "events"}}) {
           for (const json::Value& object : plane.cluster.list(resource, "default")) told += object.to_text();
         }
         for (const json::Value& object : plane.cluster.list(kSources, "")) told += object.to_text();
-        for (const std::string word : {"first-credential", "second-credential"}) {
+        for (const std::string word : {"first-credential", "second-credential", "third-credential"}) {
           EXPECT_EQ(std::string::npos, told.find(word)) << told;
           EXPECT_EQ(std::string::npos, told.find(base::base64_encode(word))) << told;
         }
@@ -79,19 +89,47 @@ TEST(DataDependency, CredentialsFromASecretAreUsedRotatedAndNeverTold) {
       2);
 }
 
+TEST(DataDependency, CredentialsAreKeptWhileTheirSecretCannotBeRead) {
+  scenario(
+      [](Plane& plane) {
+        BrokenStatusClient client(plane.own_client());
+        plane.restart_on(client);
+        put_secret(plane, "first-credential");
+        const auto configure = [&](const std::string& url) {
+          plane.configure(R"({"endpoint":{"url":")" + url +
+                          R"(","auth":{"type":"bearer","secretRef":{"name":"amoro"}}}})");
+        };
+        configure("http://played");
+        plane.system.put("prod.db.orders", {"m1"});
+        plane.claim("c", "prod.db.orders");
+        ASSERT_TRUE(plane.wait_claim("c", "Bound BindingSuccessful"));
+        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.last_token() == "first-credential"; }));
+        client.is_broken = true;
+        const int calls = plane.system.calls;
+        configure("http://elsewhere");
+        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.calls > calls; }));
+        EXPECT_EQ(plane.system.last_token(), "first-credential");
+        put_secret(plane, "second-credential");
+        client.is_broken = false;
+        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.last_token() == "second-credential"; }));
+        plane.end();
+      },
+      2);
+}
+
 TEST(DataDependency, AClaimStaysUntilItsDataSourceHasForgottenIt) {
   scenario(
       [](Plane& plane) {
-        BrokenStatusClient client(plane.cluster.client());
+        BrokenStatusClient client(plane.own_client());
         plane.restart_on(client);
-        plane.system.tables["prod.db.orders"] = {"m1"};
+        plane.system.put("prod.db.orders", {"m1"});
         plane.claim("c", "prod.db.orders");
         ASSERT_TRUE(plane.wait_claim("c", "Bound BindingSuccessful"));
         ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.bound_claims(kOrders) == 1; }));
         client.is_broken = true;
         plane.cluster.remove(kClaims, "default", "c");
-        plane.cluster.runtime().sleep_for(10min);
-        EXPECT_GT(client.refused, 3);
+        ASSERT_TRUE(plane.cluster.wait_until([&] { return client.refused > 3; }));
+        plane.let_pass(10min);
         EXPECT_NE(plane.claim_state("c"), "gone") << "its finalizer stays while the data source names it";
         client.is_broken = false;
         ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.claim_state("c") == "gone"; }, 10min));
@@ -107,7 +145,7 @@ TEST(DataDependencyAdmission, AHundredWorkloadsAtOnceAreNeverOpenToAWrongCluster
   constexpr int kCount = 100;
   scenario(
       [](Plane& plane) {
-        plane.system.tables["prod.db.orders"] = {"m1"};
+        plane.system.put("prod.db.orders", {"m1"});
         plane.system.delay = 2s;
         const auto check = [&] {
           bool is_done = true;
@@ -125,12 +163,12 @@ TEST(DataDependencyAdmission, AHundredWorkloadsAtOnceAreNeverOpenToAWrongCluster
         for (int i = 0; i < kCount; ++i) {
           plane.claim("c" + std::to_string(i), "prod.db.orders", "w" + std::to_string(i));
         }
-        plane.cluster.runtime().sleep_for(100ms);  // the hook's cache has seen them; the system has not answered
+        ASSERT_TRUE(plane.wait_admission("w" + std::to_string(kCount - 1), "steered"));
         for (int i = 0; i < kCount; ++i) plane.bind("w" + std::to_string(i));
         check();
         for (int i = 0; i < kCount; i += 7)
           plane.cluster.patch(kBindings, "default", "w" + std::to_string(i) + "-deployment",
-                              R"({"spec":{"placement":{"clusterTolerations":[]}}})");
+                              R"({"spec":{"placement":{"clusterAffinity":null,"clusterTolerations":[]}}})");
         ASSERT_TRUE(plane.cluster.wait_until(check, 5min));
         EXPECT_EQ(plane.system.calls, 1);
       },
@@ -141,10 +179,10 @@ TEST(DataDependencyAdmission, AHundredWorkloadsAtOnceAreNeverOpenToAWrongCluster
 TEST(DataDependencyAdmission, ACopyInEveryClusterMeansInEveryAllowedOne) {
   scenario(
       [](Plane& plane) {
-        plane.system.tables["prod.db.orders"] = {"m1", "m2"};
+        plane.system.put("prod.db.orders", {"m1", "m2"});
         plane.claim("c", "prod.db.orders");
         ASSERT_TRUE(plane.wait_claim("c", "Bound BindingSuccessful"));
-        plane.cluster.runtime().sleep_for(1s);
+        ASSERT_TRUE(plane.wait_admission("w", R"(["m3"])"));
         plane.bind("w", "{replicaScheduling: {replicaSchedulingType: Duplicated}}");
         EXPECT_EQ(plane.excluded("w"), R"(["m3"])");
         plane.schedule("w", R"([{"name":"m1","replicas":1},{"name":"m2","replicas":1}])");
@@ -169,8 +207,8 @@ TEST(DataDependency, AClusterThatWasNeverReachableDisturbsNobody) {
       [](Plane& plane) {
         plane.cluster.apply(
             "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: lost}\nspec: {syncMode: Pull}\n");
-        plane.system.tables["prod.db.orders"] = {"m1"};
-        plane.system.tables["prod.db.far"] = {"lost"};
+        plane.system.put("prod.db.orders", {"m1"});
+        plane.system.put("prod.db.far", {"lost"});
         plane.claim("c", "prod.db.orders");
         plane.claim("d", "prod.db.far", "v");
         plane.bind("w");
@@ -185,7 +223,7 @@ TEST(DataDependency, AClusterThatWasNeverReachableDisturbsNobody) {
 TEST(DataDependency, MetricsTellStatesCallsAndWrites) {
   scenario(
       [](Plane& plane) {
-        plane.system.tables["prod.db.orders"] = {"m1"};
+        plane.system.put("prod.db.orders", {"m1"});
         for (int i = 0; i < 3; ++i) {
           plane.claim("c" + std::to_string(i), "prod.db.orders", "w" + std::to_string(i));
           plane.bind("w" + std::to_string(i));
@@ -195,14 +233,25 @@ TEST(DataDependency, MetricsTellStatesCallsAndWrites) {
         for (int i = 0; i < 3; ++i) ASSERT_TRUE(plane.wait_excluded("w" + std::to_string(i), kOnM1));
         ASSERT_TRUE(plane.wait_claim("missing", "Pending DataSourceNotFound"));
         ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.is_gated("v"); }));
-        plane.cluster.runtime().sleep_for(1s);
+        // One whose data is known, and a placement that somebody replaces.
+        plane.claim("known", "prod.db.orders", "k");
+        ASSERT_TRUE(plane.wait_claim("known", "Bound BindingSuccessful"));
+        plane.cluster.patch(kBindings, "default", "w0-deployment", R"({"spec":{"placement":null}})");
+        ASSERT_TRUE(plane.wait_excluded("w0", kOnM1));
+        plane.let_pass(1s);
         const std::string text = plane.metrics();
         for (const std::string line : {
-                 R"(datadependency_claims{phase="Bound",reason="BindingSuccessful"} 3)",
+                 R"(datadependency_claims{phase="Bound",reason="BindingSuccessful"} 4)",
+                 R"(datadependency_cache_hits_total )",
+                 R"(datadependency_reinjections_total 1)",
                  R"(datadependency_claims{phase="Pending",reason="DataSourceNotFound"} 1)",
                  R"(datadependency_gated_bindings 1)",
+                 R"(datadependency_gated_oldest_seconds )",
+                 R"(datadependency_resolutions_total{result="found",system="amoro"} 1)",
+                 R"(datadependency_resolutions_total{result="not found",system="amoro"} 1)",
+                 R"(datadependency_injections_total 3)",
                  R"(datadependency_cache_misses_total 2)",
-                 R"(datadependency_bindings_total 3)",
+                 R"(datadependency_bindings_total 4)",
                  R"(datadependency_call_seconds_count{system="amoro"} 2)",
              }) {
           EXPECT_NE(std::string::npos, text.find(line)) << line << "\n" << text;

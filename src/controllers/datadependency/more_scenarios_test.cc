@@ -20,33 +20,26 @@ void refresh(Plane& plane, const std::string& wish) {
 
 // A claim, its binding, and the table on m1.
 void steer(Plane& plane, const std::string& placement = "{}") {
-  plane.system.tables["prod.db.orders"] = {"m1"};
+  plane.system.put("prod.db.orders", {"m1"});
   plane.claim("c", "prod.db.orders");
   plane.bind("w", placement);
   ASSERT_TRUE(plane.wait_excluded("w", kOnM1));
 }
 
-std::size_t count_events(Plane& plane, std::string_view reason) {
-  std::size_t count = 0;
-  for (const json::Value& event : plane.cluster.list({"", "v1", "events"}, "default"))
-    count += event.string_at({"reason"}) == reason ? 1 : 0;
-  return count;
-}
-
 TEST(DataDependencyAdmission, ANewBindingIsConstrainedBeforeAnybodySeesIt) {
   scenario(
       [](Plane& plane) {
-        plane.system.tables["prod.db.orders"] = {"m1"};
+        plane.system.put("prod.db.orders", {"m1"});
         plane.claim("c", "prod.db.orders");
         ASSERT_TRUE(plane.wait_claim("c", "Bound BindingSuccessful"));
-        plane.cluster.runtime().sleep_for(1s);
+        ASSERT_TRUE(plane.wait_admission("w", kOnM1));
         plane.bind("w");
         EXPECT_EQ(plane.excluded("w"), kOnM1);
         EXPECT_FALSE(plane.is_gated("w"));
         const std::size_t before = plane.binding_writes();
-        plane.cluster.runtime().sleep_for(1min);
+        plane.let_pass(1min);
         EXPECT_EQ(plane.binding_writes(), before) << "the controller has nothing to add";
-        EXPECT_EQ(plane.placed("c"), "True Injected");
+        EXPECT_TRUE(plane.cluster.wait_until([&] { return plane.placed("c") == "True Injected"; }));
       },
       3, {.has_hook = true});
 }
@@ -55,17 +48,18 @@ TEST(DataDependencyAdmission, AnUnresolvedClaimHoldsANewBindingAndTakesItsChoice
   scenario(
       [](Plane& plane) {
         plane.system.is_down = true;
+        plane.configure_impatient();
         plane.claim("c", "prod.db.orders");
         ASSERT_TRUE(plane.wait_claim("c", "Pending ResolutionFailed", 5min));
+        ASSERT_TRUE(plane.wait_admission("w", "held"));
         plane.cluster.apply(
-            "apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\nmetadata: {name: w-deployment}\nspec:\n"
-            "  resource: {apiVersion: apps/v1, kind: Deployment, namespace: default, name: w}\n"
+            plane.binding_text("w-deployment", "w") +
             "  clusters: [{name: m3, replicas: 1}]\n  suspension: {dispatchingOnClusters: {clusterNames: [m2]}}\n");
         const auto held = plane.cluster.get(kBindings, "default", "w-deployment");
         EXPECT_TRUE(plane.is_gated("w"));
         EXPECT_EQ(held->find_path({"spec", "clusters"}), nullptr);
         plane.system.is_down = false;
-        plane.system.tables["prod.db.orders"] = {"m1"};
+        plane.system.put("prod.db.orders", {"m1"});
         ASSERT_TRUE(plane.wait_claim("c", "Bound BindingSuccessful", 10min));
         ASSERT_TRUE(plane.wait_excluded("w", kOnM1));
         ASSERT_TRUE(plane.cluster.wait_until([&] { return !plane.is_gated("w"); }));
@@ -81,7 +75,7 @@ TEST(DataDependencyAdmission, AnOverwriteIsNeverVisible) {
       [](Plane& plane) {
         steer(plane);
         plane.schedule("w", R"([{"name":"m1","replicas":1}])");
-        plane.cluster.runtime().sleep_for(1s);
+        ASSERT_TRUE(plane.wait_admission("w", kOnM1));
         for (int i = 0; i < 20; ++i) {
           // Karmada's detector: the policy's placement, annotations merged.
           plane.cluster.patch(kBindings, "default", "w-deployment", R"({"spec":{"placement":null}})");
@@ -103,13 +97,13 @@ TEST(DataDependency, AFinishedJobIsNeverMoved) {
                         R"({"status":{"aggregatedStatus":[{"clusterName":"m1","applied":true,
                         "status":{"state":{"phase":"Completed"}}}]}})",
                         "status");
-    plane.cluster.runtime().sleep_for(1s);
+    plane.let_pass(1s);
     const std::size_t before = plane.binding_writes();
-    plane.system.tables["prod.db.orders"] = {"m2"};
+    plane.system.put("prod.db.orders", {"m2"});
     refresh(plane, "1");
     plane.restart();
     plane.cluster.patch(kClaims, "default", "c", R"({"metadata":{"labels":{"a":"b"}}})");
-    plane.cluster.runtime().sleep_for(10min);
+    plane.let_pass(10min);
     EXPECT_EQ(plane.excluded("w"), kOnM1);
     EXPECT_EQ(plane.binding_writes(), before);
     plane.cluster.remove(kClaims, "default", "c");
@@ -122,17 +116,17 @@ TEST(DataDependency, AWiderLocalityMovesNobodyAndAForbiddenClusterMovesOnce) {
   scenario([](Plane& plane) {
     steer(plane);
     plane.schedule("w", R"([{"name":"m1","replicas":1}])");
-    plane.system.tables["prod.db.orders"] = {"m1", "m2"};
+    plane.system.put("prod.db.orders", {"m1", "m2"});
     refresh(plane, "1");
     ASSERT_TRUE(plane.wait_excluded("w", R"(["m3"])"));
-    EXPECT_EQ(count_events(plane, "Rescheduled"), 0u);
-    plane.system.tables["prod.db.orders"] = {"m2"};
+    EXPECT_EQ(plane.count_events("Rescheduled"), 0u);
+    plane.system.put("prod.db.orders", {"m2"});
     refresh(plane, "2");
     ASSERT_TRUE(plane.wait_excluded("w", R"(["m1","m3"])"));
     const auto binding = plane.cluster.get(kBindings, "default", "w-deployment");
     EXPECT_EQ(binding->find_path({"spec", "clusters"})->to_text(), R"([{"name":"m1","replicas":1}])")
         << "what is chosen is Karmada's business";
-    EXPECT_TRUE(plane.cluster.wait_until([&] { return count_events(plane, "Rescheduled") == 1; }));
+    EXPECT_TRUE(plane.cluster.wait_until([&] { return plane.count_events("Rescheduled") == 1; }));
   });
 }
 
@@ -141,43 +135,45 @@ TEST(DataDependency, AFlappingLocalityMovesAWorkloadRarely) {
       [](Plane& plane) {
         steer(plane);
         plane.schedule("w", R"([{"name":"m1","replicas":1}])");
-        plane.cluster.runtime().sleep_for(1s);
-        const std::size_t before = plane.binding_writes();
+        plane.let_pass(1s);
+        int moves = 0;
         std::string at = "m1";
         for (int i = 0; i < 40; ++i) {  // over twenty minutes; the scheduler follows
-          plane.system.tables["prod.db.orders"] = {i % 2 == 0 ? "m2" : "m3"};
+          plane.system.put("prod.db.orders", {i % 2 == 0 ? "m2" : "m3"});
           refresh(plane, std::to_string(i));
-          plane.cluster.runtime().sleep_for(30s);
+          plane.let_pass(30s);
           const std::string excluded = plane.excluded("w");
           for (const std::string name : {"m1", "m2", "m3"}) {
             if (excluded.find(name) == std::string::npos && at != name) {
               at = name;
+              ++moves;
               plane.schedule("w", R"([{"name":")" + name + R"(","replicas":1}])");
             }
           }
         }
-        EXPECT_LE(plane.binding_writes() - before, 5u);
-        EXPECT_GE(plane.binding_writes() - before, 2u);
+        EXPECT_LE(moves, 5);
+        EXPECT_GE(moves, 2);
       },
-      1);
+      3);
 }
 
 TEST(DataDependency, TheGateWaitsForEveryClaimAndContradictionsEvictNobody) {
   scenario([](Plane& plane) {
-    plane.system.tables["a.b.c"] = {"m1"};
+    plane.configure_impatient();
+    plane.system.put("a.b.c", {"m1"});
     plane.claim("one", "a.b.c");
     plane.claim("two", "a.b.d");
     plane.bind("w");
     ASSERT_TRUE(plane.wait_claim("two", "Pending DataSourceNotFound"));
+    ASSERT_TRUE(plane.wait_claim("one", "Bound BindingSuccessful"));
     ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.is_gated("w"); }));
-    plane.cluster.runtime().sleep_for(1s);
-    EXPECT_EQ(plane.placed("one"), "False WaitingForBinding");
-    plane.system.tables["a.b.d"] = {"m1", "m3"};
+    ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.placed("one") == "False WaitingForBinding"; }));
+    plane.system.put("a.b.d", {"m1", "m3"});
     ASSERT_TRUE(plane.cluster.wait_until([&] { return !plane.is_gated("w"); }, 10min));
     EXPECT_EQ(plane.excluded("w"), kOnM1);
     plane.schedule("w", R"([{"name":"m1","replicas":1}])");
     // The data of one goes elsewhere: the workload runs on where it is, and the claims say so.
-    plane.system.tables["a.b.d"] = {"m3"};
+    plane.system.put("a.b.d", {"m3"});
     plane.cluster.patch(kSources, "", "amoro-table-a.b.d", kRefresh + std::string("x") + R"("}}})");
     ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.placed("one") == "False NoFeasibleCluster"; }));
     EXPECT_EQ(plane.excluded("w"), kOnM1);
@@ -187,7 +183,7 @@ TEST(DataDependency, TheGateWaitsForEveryClaimAndContradictionsEvictNobody) {
 
 TEST(DataDependency, AClaimAfterTheWorkloadMovesItAndTellsSo) {
   scenario([](Plane& plane) {
-    plane.system.tables["prod.db.orders"] = {"m1"};
+    plane.system.put("prod.db.orders", {"m1"});
     plane.bind("w", "{clusterAffinity: {exclude: [m2]}}");
     plane.schedule("w", R"([{"name":"m3","replicas":1}])");
     plane.claim("c", "prod.db.orders");
@@ -207,31 +203,28 @@ TEST(DataDependency, AClaimAfterTheWorkloadMovesItAndTellsSo) {
 
 TEST(DataDependency, APolicyThatForbidsTheDatasClusterIsTold) {
   scenario([](Plane& plane) {
-    plane.system.tables["prod.db.orders"] = {"m1"};
+    plane.system.put("prod.db.orders", {"m1"});
     plane.claim("c", "prod.db.orders");
     plane.bind("w", "{clusterAffinity: {clusterNames: [m3]}}");
     ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.placed("c") == "False NoFeasibleCluster"; }));
-    EXPECT_TRUE(plane.cluster.wait_until([&] { return count_events(plane, "NoFeasibleCluster") > 0; }));
+    EXPECT_TRUE(plane.cluster.wait_until([&] { return plane.count_events("NoFeasibleCluster") > 0; }));
   });
 }
 
 TEST(DataDependency, AnotherControllersSuspensionStays) {
   scenario([](Plane& plane) {
-    plane.system.tables["prod.db.orders"] = {"m1"};
-    plane.cluster.apply(
-        "apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\nmetadata: {name: w-deployment}\nspec:\n"
-        "  resource: {apiVersion: apps/v1, kind: Deployment, namespace: default, name: w}\n"
-        "  suspension: {scheduling: true}\n");
+    plane.system.put("prod.db.orders", {"m1"});
+    plane.cluster.apply(plane.binding_text("w-deployment", "w") + "  suspension: {scheduling: true}\n");
     plane.claim("c", "prod.db.orders");
     ASSERT_TRUE(plane.wait_excluded("w", kOnM1));
-    plane.cluster.runtime().sleep_for(1min);
+    plane.let_pass(1min);
     EXPECT_TRUE(plane.is_gated("w")) << "the dispatcher suspended it, the dispatcher releases it";
   });
 }
 
 TEST(DataDependency, ClaimsThatCannotSteerSaySo) {
   scenario([](Plane& plane) {
-    plane.system.tables["prod.db.orders"] = {"m1"};
+    plane.system.put("prod.db.orders", {"m1"});
     plane.cluster.apply(
         "apiVersion: datadependency.volcano.sh/v1alpha1\nkind: DataSourceClaim\nmetadata: {name: ns}\n"
         "spec: {system: amoro, dataSourceType: table, dataSourceName: prod.db.orders,"
@@ -246,27 +239,39 @@ TEST(DataDependency, ClaimsThatCannotSteerSaySo) {
     plane.claim("c", "prod.db.orders");
     plane.bind("w");
     ASSERT_TRUE(plane.wait_excluded("w", kOnM1));
+    // One that becomes invalid steers no longer, and does not say that it does.
+    ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.placed("c") == "True Injected"; }));
+    plane.cluster.patch(kClaims, "default", "c", R"({"spec":{"workload":{"namespace":"other"}}})");
+    ASSERT_TRUE(plane.wait_claim("c", "Pending InvalidWorkloadRef"));
+    EXPECT_EQ(plane.placed("c"), "");
+    ASSERT_TRUE(plane.wait_excluded("w", "none"));
   });
 }
 
 TEST(DataDependency, RefreshesThatBringNothingWriteNothing) {
   scenario([](Plane& plane) {
-    plane.system.tables["prod.db.orders"] = {"m1", "m2"};
+    plane.configure_impatient();
+    plane.system.put("prod.db.orders", {"m1", "m2"});
     plane.claim("c", "prod.db.orders", "w", "  attributes: {}\n");
     plane.claim("d", "prod.db.orders", "v");
     ASSERT_TRUE(plane.wait_claim("c", "Bound BindingSuccessful"));
     ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.fresh(kOrders) == "True Refreshed"; }));
     ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.bound_claims(kOrders) == 2; }));
-    plane.cluster.runtime().sleep_for(1s);
+    plane.let_pass(1s);
     const auto version = [&] {
       return std::string(plane.cluster.get(kSources, "", kOrders)->string_at({"metadata", "resourceVersion"}));
     };
     const std::string before = version();
-    plane.system.tables["prod.db.orders"] = {"m2", "m1"};
-    plane.cluster.runtime().sleep_for(20min);
-    EXPECT_GE(plane.system.calls, 3);
+    plane.system.put("prod.db.orders", {"m2", "m1"});
+    const int calls = plane.system.calls;
+    ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.calls >= calls + 3; }));
     EXPECT_EQ(version(), before);
-    plane.system.tables.clear();
+    plane.system.put("prod.db.orders", {});
+    ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.fresh(kOrders) == "False RefreshFailed"; }));
+    EXPECT_EQ(plane.cluster.get(kSources, "", kOrders)->find_path({"spec", "locality", "clusterNames"})->to_text(),
+              R"(["m1","m2"])")
+        << "nowhere is never written";
+    plane.system.drop_all();
     ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.fresh(kOrders) == "False DataSourceNotFound"; }, 10min));
     EXPECT_EQ(plane.cluster.get(kSources, "", kOrders)->find_path({"spec", "locality", "clusterNames"})->to_text(),
               R"(["m1","m2"])");
@@ -277,7 +282,7 @@ TEST(DataDependency, APluginThatIsRemovedLeavesConstraintsAlone) {
   scenario([](Plane& plane) {
     steer(plane);
     plane.cluster.remove(sim::resources::kConfigMaps, "volcano-global", "volcano-global-datasource-plugins");
-    plane.cluster.runtime().sleep_for(20min);
+    plane.let_pass(20min);
     EXPECT_EQ(plane.excluded("w"), kOnM1);
     EXPECT_EQ(plane.claim_state("c"), "Bound BindingSuccessful");
     EXPECT_LE(plane.system.calls, 2);
@@ -286,7 +291,7 @@ TEST(DataDependency, APluginThatIsRemovedLeavesConstraintsAlone) {
 
 TEST(DataDependency, AnIdleSourceThatIsDeletedWhileNobodyWatchesGoes) {
   scenario([](Plane& plane) {
-    plane.system.tables["prod.db.orders"] = {"m1"};
+    plane.system.put("prod.db.orders", {"m1"});
     plane.claim("c", "prod.db.orders");
     ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.bound_claims(kOrders) == 1; }));
     plane.cluster.remove(kClaims, "default", "c");
@@ -302,8 +307,8 @@ TEST(DataDependency, AnIdleSourceThatIsDeletedWhileNobodyWatchesGoes) {
 
 TEST(DataDependency, ALeaderChangeDuringAResolutionAsksAtMostTwice) {
   scenario([](Plane& plane) {
-    plane.system.tables["prod.db.orders"] = {"m1"};
-    plane.system.delay = 5s;
+    plane.system.put("prod.db.orders", {"m1"});
+    plane.system.delay = 2s;
     plane.claim("c", "prod.db.orders");
     ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.system.calls == 1; }));
     plane.restart();
@@ -325,12 +330,11 @@ TEST(DataDependency, MountedFilesAreReadAgainWhenTheyAreSwapped) {
         plane.cluster.remove(sim::resources::kConfigMaps, "volcano-global", "volcano-global-datasource-plugins");
         std::filesystem::remove(folder + "/amoro");
         plane.claim("c", "prod.db.orders");
-        plane.system.tables["prod.db.orders"] = {"m1"};
-        plane.cluster.runtime().sleep_for(30s);
-        EXPECT_EQ(plane.claim_state("c"), "Pending ResolutionFailed");
+        ASSERT_TRUE(plane.wait_claim("c", "Pending ResolutionFailed"));
+        plane.system.put("prod.db.orders", {"m1"});
         write("amoro", R"({"endpoint":{"url":"http://played"}})");
         ASSERT_TRUE(plane.wait_claim("c", "Bound BindingSuccessful"));
-        plane.system.tables["prod.db.orders"] = {"m2"};
+        plane.system.put("prod.db.orders", {"m2"});
         const int calls = plane.system.calls;
         write("amoro", R"({"endpoint":{"url":"http://elsewhere"}})");
         EXPECT_TRUE(plane.cluster.wait_until([&] { return plane.system.calls > calls; }, 1min));
@@ -351,7 +355,8 @@ TEST(DataDependency, ASystemThatNeverAnswersHoldsUpNobodyElse) {
         const rt::Instant begin = plane.cluster.runtime().now();
         plane.claim("d", "prod.db.orders", "v");
         ASSERT_TRUE(plane.wait_claim("d", "Bound BindingSuccessful"));
-        plane.cluster.runtime().sleep_for(1s);
+        ASSERT_TRUE(plane.wait_admission("v", kOnM1));
+        ASSERT_TRUE(plane.wait_admission("h", "held"));
         plane.bind("v");
         EXPECT_EQ(plane.excluded("v"), kOnM1) << "admission asks nobody outside";
         plane.bind("free");
@@ -360,7 +365,7 @@ TEST(DataDependency, ASystemThatNeverAnswersHoldsUpNobodyElse) {
         EXPECT_TRUE(plane.is_gated("h"));
         plane.cluster.remove(kClaims, "default", "hung3");
         ASSERT_TRUE(plane.wait_claim("hung3", "gone"));
-        EXPECT_LT(plane.cluster.runtime().now() - begin, 10s);
+        EXPECT_LT(plane.cluster.runtime().now() - begin, 60s);
         EXPECT_LE(plane.system.calls, 5) << "four threads, one call each, and the first table";
       },
       3, {.has_hook = true});
@@ -368,13 +373,13 @@ TEST(DataDependency, ASystemThatNeverAnswersHoldsUpNobodyElse) {
 
 TEST(DataDependency, ConflictsWithASchedulerThatWritesAllTheTimeEnd) {
   scenario([](Plane& plane) {
-    plane.system.tables["prod.db.orders"] = {"m1"};
+    plane.system.put("prod.db.orders", {"m1"});
     plane.bind("w");
     plane.claim("c", "prod.db.orders");
     for (int i = 0; i < 50; ++i) {
       plane.cluster.patch(kBindings, "default", "w-deployment",
                           R"({"metadata":{"annotations":{"scheduler":")" + std::to_string(i) + R"("}}})");
-      plane.cluster.runtime().sleep_for(2ms);
+      plane.let_pass(2ms);
     }
     ASSERT_TRUE(plane.wait_excluded("w", kOnM1));
   });

@@ -98,6 +98,20 @@ TEST(IcebergAnswers, TellTheirKindsApart) {
   EXPECT_EQ(read_iceberg_answer(Error::make(Reason::Unreachable, "refused")).kind, ResolutionKind::Unavailable);
 }
 
+TEST(IcebergAnswers, TheCatalogsConfigurationNamesThePrefix) {
+  EXPECT_EQ(read_catalog_config(answer(200, R"({"defaults":{"prefix":"a"},"overrides":{"prefix":"b/c"}})")).location,
+            "b/c");
+  EXPECT_EQ(read_catalog_config(answer(200, R"({"defaults":{"prefix":"a"},"overrides":{}})")).location, "a");
+  const TableAnswer none = read_catalog_config(answer(200, R"({"defaults":{},"overrides":{}})"));
+  EXPECT_EQ(none.kind, ResolutionKind::Found);
+  EXPECT_EQ(none.location, "");
+  EXPECT_EQ(read_catalog_config(answer(200, "<html>")).kind, ResolutionKind::Malformed);
+  EXPECT_EQ(read_catalog_config(answer(200, "{}")).kind, ResolutionKind::Malformed);
+  EXPECT_EQ(read_catalog_config(answer(404, "")).kind, ResolutionKind::Misconfigured);
+  EXPECT_EQ(read_catalog_config(answer(401, "")).kind, ResolutionKind::Denied);
+  EXPECT_EQ(read_catalog_config(answer(503, "")).kind, ResolutionKind::Unavailable);
+}
+
 TEST(DashboardAnswers, HideTheirCodeInTheBody) {
   EXPECT_EQ(read_dashboard_answer(answer(200, R"({"code":200,"result":{"baseLocation":"s3://a"}})")).location,
             "s3://a");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -14,11 +15,6 @@
 namespace basalt::controllers::datadependency {
 namespace {
 
-// Secrets are not watched, which would need the right to see them all: they are read again so often.
-constexpr rt::Duration kSecretPeriod = std::chrono::minutes(1);
-
-// Files are not watched either: a mounted ConfigMap changes by a swapped link, some seconds after the object.
-constexpr rt::Duration kFolderPeriod = std::chrono::seconds(5);
 constexpr std::size_t kFilesMax = 64;
 constexpr std::size_t kFileBytesMax = 1u << 20;
 
@@ -61,6 +57,15 @@ Done DataController::read_secret(PluginConfig& config, const rt::StopToken& stop
   return Ok{};
 }
 
+void DataController::keep_credentials(const std::string& plugin, PluginConfig& config) {
+  rt::MutexLock lock(mutex_);
+  const auto old = configured_.find(plugin);
+  const bool is_same_secret = old != configured_.end() && old->second.secret_name == config.secret_name &&
+                              old->second.secret_namespace == config.secret_namespace &&
+                              old->second.credentials.kind == config.credentials.kind;
+  if (is_same_secret) config.credentials = old->second.credentials;
+}
+
 std::map<std::string, std::string> DataController::plugin_documents() {
   Documents documents;
   if (!options_.config_folder.empty()) {
@@ -82,6 +87,7 @@ std::map<std::string, std::string> DataController::plugin_documents() {
 rt::Outcome DataController::reconcile_plugins(const rt::StopToken& stop) {
   std::map<std::string, PluginConfig> wanted;
   bool names_secrets = false;
+  std::optional<Error> unread;
   const auto documents = plugin_documents();
   for (const PluginFactory& factory : options_.factories) {
     const auto document = documents.find(std::string(factory.name));
@@ -98,8 +104,14 @@ rt::Outcome DataController::reconcile_plugins(const rt::StopToken& stop) {
     for (const std::string& warning : parsed->warnings)
       log_.info("configuration of a plugin", {{"plugin", factory.name}, {"warning", warning}});
     names_secrets = names_secrets || !parsed->config.secret_name.empty();
-    if (Done read = read_secret(parsed->config, stop); !read.ok())
+    if (Done read = read_secret(parsed->config, stop); !read.ok()) {
       log_.warn("the Secret of a plugin cannot be read", {{"plugin", factory.name}, {"problem", read.error().message}});
+      // What the API server cannot tell now is as it was: its trouble must not become one with the data's system.
+      if (!read.error().is(Reason::NotFound)) {
+        unread = read.error();
+        keep_credentials(std::string(factory.name), parsed->config);
+      }
+    }
     wanted.emplace(factory.name, std::move(parsed->config));
   }
   std::vector<std::string> changed;
@@ -130,8 +142,9 @@ rt::Outcome DataController::reconcile_plugins(const rt::StopToken& stop) {
     resolver_.set_plugins(std::move(active), changed);
     has_plugins_read_.store(true);
   }
-  if (!options_.config_folder.empty()) return rt::Outcome::retry_after(kFolderPeriod);
-  return names_secrets ? rt::Outcome::retry_after(kSecretPeriod) : rt::Outcome::done();
+  if (unread) return rt::Outcome::failed(*unread);
+  if (!options_.config_folder.empty()) return rt::Outcome::retry_after(options_.folder_period);
+  return names_secrets ? rt::Outcome::retry_after(options_.secret_period) : rt::Outcome::done();
 }
 
 }  // namespace basalt::controllers::datadependency

@@ -105,8 +105,11 @@ rt::Outcome Resolver::resolve(const std::string& key, const rt::StopToken& stop)
     if (const auto active = plugins_.find(identity.system); active != plugins_.end()) plugin = active->second;
   }
   if (!is_wanted_(key)) {
-    rt::MutexLock lock(mutex_);
-    known_.erase(key);
+    {
+      rt::MutexLock lock(mutex_);
+      known_.erase(key);
+    }
+    if (is_wanted_(key)) want(identity);  // whoever came in between was told that it is being asked
     return rt::Outcome::done();
   }
   if (!plugin) {
@@ -137,6 +140,9 @@ Resolution Resolver::call(const ActivePlugin& plugin, const DataIdentity& identi
     }
     const rt::Instant begin = runtime_.now();
     Resolution resolution = plugin.plugin->locate(identity, stop);
+    // Nowhere is not a place: it would be written as a locality that no workload can follow.
+    if (resolution.kind == ResolutionKind::Found && resolution.clusters.empty())
+      resolution = {ResolutionKind::NoMapping, {}, "the plugin names no cluster", {}};
     metrics_
         .histogram("datadependency_call_seconds", "How long calls to plugins took.", kube::Metrics::seconds_bounds(),
                    {{"system", identity.system}})

@@ -111,6 +111,7 @@ Done DataController::write_source_status(const Source& source, const std::vector
   auto status = source.status;
   status.claim_refs.clear();
   for (const ClaimPtr& claim : claims) {
+    if (status.claim_refs.size() == options_.claim_refs_max) break;
     api::core::ObjectReference ref;
     ref.api_version = std::string(Claim::kind_info().group) + "/" + std::string(Claim::kind_info().version);
     ref.kind = Claim::kind_info().kind;
@@ -119,7 +120,7 @@ Done DataController::write_source_status(const Source& source, const std::vector
     ref.uid = claim->metadata.uid;
     status.claim_refs.push_back(std::move(ref));
   }
-  status.bound_claims = static_cast<std::int32_t>(status.claim_refs.size());
+  status.bound_claims = static_cast<std::int32_t>(claims.size());
   const auto answer = resolver_.answer(DataIdentity::of(source).key());
   if (is_static(source) || (answer && resolver_.has_plugin(source.spec.system)))
     api::set_condition(status.conditions, fresh_condition(source, answer), wall());

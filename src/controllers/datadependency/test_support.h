@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,10 +17,11 @@
 #include "crds/crds.h"
 #include "json/merge_patch.h"
 #include "kube/fault_client.h"
-#include "rt/sim_test_support.h"
-#include "sim/cluster.h"
+#include "sim/stage.h"
+#include "yaml/reader.h"
 
-// For tests only: a control plane, a metadata service that is played, and the controller.
+// For tests only: a control plane, a metadata service that is played, and the controller. The plane is a simulated one,
+// or a real API server if the program chose it (see sim/stage.h).
 
 namespace basalt::controllers::datadependency {
 
@@ -28,14 +30,42 @@ inline const kube::Resource kSources{"datadependency.volcano.sh", "v1alpha1", "d
 inline const kube::Resource kBindings{"work.karmada.io", "v1alpha2", "resourcebindings"};
 inline const kube::Resource kClusters{"cluster.karmada.io", "v1alpha1", "clusters"};
 
-// What the played system knows. One simulation runs at a time.
-struct PlayedSystem {
-  std::map<std::string, std::vector<std::string>> tables;
-  bool is_down = false;
-  rt::Duration delay{};  // of every answer
-  std::map<std::string, int> calls_by_table;
-  std::string token;  // of the last call
-  int calls = 0;
+// What the played system knows. One plane is there at a time.
+class PlayedSystem {
+ public:
+  void put(const std::string& table, std::vector<std::string> clusters) {
+    rt::MutexLock lock(mutex_);
+    tables_[table] = std::move(clusters);
+  }
+  void drop_all() {
+    rt::MutexLock lock(mutex_);
+    tables_.clear();
+  }
+  [[nodiscard]] std::string last_token() {
+    rt::MutexLock lock(mutex_);
+    return last_token_;
+  }
+  [[nodiscard]] Resolution answer(const std::string& table) {
+    if (is_down) return {ResolutionKind::Unavailable, {}, "the server did not answer", {}};
+    rt::MutexLock lock(mutex_);
+    const auto found = tables_.find(table);
+    if (found == tables_.end()) return {ResolutionKind::NotFound, {}, "there is no such table", {}};
+    return {ResolutionKind::Found, found->second, "", {}};
+  }
+  void note_call(const std::string& token) {
+    ++calls;
+    rt::MutexLock lock(mutex_);
+    last_token_ = token;
+  }
+
+  std::atomic<bool> is_down{false};
+  std::atomic<rt::Duration> delay{};  // of every answer
+  std::atomic<int> calls{0};
+
+ private:
+  rt::Mutex mutex_;
+  std::map<std::string, std::vector<std::string>> tables_ BASALT_GUARDED_BY(mutex_);
+  std::string last_token_ BASALT_GUARDED_BY(mutex_);
 };
 inline PlayedSystem* played_system = nullptr;
 
@@ -43,14 +73,10 @@ class PlayedPlugin final : public DataSourcePlugin {
  public:
   PlayedPlugin(rt::Runtime& runtime, std::string token) : runtime_(runtime), token_(std::move(token)) {}
   Resolution locate(const DataIdentity& identity, const rt::StopToken& stop) override {
-    ++played_system->calls;
-    played_system->token = token_;
-    ++played_system->calls_by_table[identity.name];
-    if (played_system->delay > rt::Duration::zero()) static_cast<void>(stop.wait_for(runtime_, played_system->delay));
-    if (played_system->is_down) return {ResolutionKind::Unavailable, {}, "the server did not answer", {}};
-    const auto found = played_system->tables.find(identity.name);
-    if (found == played_system->tables.end()) return {ResolutionKind::NotFound, {}, "there is no such table", {}};
-    return {ResolutionKind::Found, found->second, "", {}};
+    played_system->note_call(token_);
+    const rt::Duration delay = played_system->delay;
+    if (delay > rt::Duration::zero()) static_cast<void>(stop.wait_for(runtime_, delay));
+    return played_system->answer(identity.name);
   }
 
  private:
@@ -85,7 +111,18 @@ struct PlaneOptions {
   bool has_hook = false;      // bindings go through admission
   std::string config_folder;  // of plugins
   bool starts = true;         // the controller runs from the beginning
+  std::vector<PluginFactory> factories = {{"amoro", &make_played}};
+  std::size_t claim_refs_max = DataControllerOptions().claim_refs_max;
 };
+
+// On a real API server the controller has its own rights and not the administrator's; null in a simulation.
+inline kube::Client*& chosen_own_client() {
+  static kube::Client* client = nullptr;
+  return client;
+}
+
+// What a real API server sends to a real admission server. In a simulation the hook takes all bindings.
+inline constexpr const char* kHookedLabel = "basalt.test/hooked";
 
 // A control plane with three clusters; the controller runs on a client that can fail.
 class Plane {
@@ -95,14 +132,17 @@ class Plane {
         options_(std::move(options)),
         memory_(std::make_shared<CollectingLogSink>()),
         log_(memory_, LogLevel::Info),
-        cluster(runtime, {.with_default_queue = false, .hooks = {hook_}, .crds = {"datasourceclaims", "datasources"}}),
-        faults(runtime, cluster.client()) {
+        driver_(sim::open_cluster(
+            runtime, {.with_default_queue = false, .hooks = {hook_}, .crds = {"datasourceclaims", "datasources"}})),
+        cluster(*driver_),
+        faults(runtime, own_client()) {
     played_system = &system;
-    BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
+    const bool is_simulated = sim::chosen_place() == nullptr;
+    if (is_simulated) BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
     for (const char* name : {"m1", "m2", "m3"}) add_cluster(name);
     cluster.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: volcano-global}\n");
     configure(R"({"endpoint":{"url":"http://played"}})");
-    if (options_.has_hook) {
+    if (options_.has_hook && is_simulated) {
       auto caches = std::make_unique<ClaimCaches>(runtime, cluster.client(), Logger());
       caches->start();
       BASALT_CHECK(caches->wait_synced({}));
@@ -113,7 +153,7 @@ class Plane {
   ~Plane() {
     end();
     if (hook_->caches) hook_->caches->stop();
-    cluster.stop();
+    if (auto* simulated = dynamic_cast<sim::Cluster*>(driver_.get())) simulated->stop();
     played_system = nullptr;
   }
 
@@ -136,8 +176,11 @@ class Plane {
     context_ =
         std::make_unique<ControllerContext>(ControllerContext{runtime_, client, log_, *events_, metrics_, *informers_});
     DataControllerOptions options;
-    options.factories = {{"amoro", &make_played}};
+    options.factories = options_.factories;
     options.config_folder = options_.config_folder;
+    options.claim_refs_max = options_.claim_refs_max;
+    options.secret_period = std::chrono::seconds(2);
+    options.folder_period = std::chrono::milliseconds(500);
     controller_ = make_data_controller(*context_, options);
     informers_->start();
     controller_->start();
@@ -148,6 +191,16 @@ class Plane {
         "volcano-global}\ndata: {amoro: '" +
         document + "'}\n");
   }
+  // The same, asked again soon.
+  void configure_impatient() {
+    configure(R"({"endpoint":{"url":"http://played"},"refreshInterval":"1s",)"
+              R"("retryConfig":{"maxRetries":1,"initialBackoff":"20ms","maxBackoff":"50ms"}})");
+  }
+  // The controller's way to the API, without faults.
+  [[nodiscard]] kube::Client& own_client() {
+    return chosen_own_client() != nullptr ? *chosen_own_client() : driver_->client();
+  }
+  void let_pass(rt::Duration time) { sim::let_pass(runtime_, time); }
   void add_cluster(const std::string& name) {
     cluster.apply("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: " + name +
                   "}\nspec: {syncMode: Push}\n");
@@ -159,10 +212,26 @@ class Plane {
                   "\n  workload: {apiVersion: apps/v1, kind: Deployment, name: " + workload + "}\n" + more);
   }
   void bind(const std::string& workload, const std::string& placement = "{}") {
-    cluster.apply(
-        "apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\nmetadata: {name: " + workload +
-        "-deployment}\nspec:\n  resource: {apiVersion: apps/v1, kind: Deployment, namespace: default, name: " +
-        workload + "}\n  placement: " + placement + "\n");
+    cluster.apply(binding_text(workload + "-deployment", workload) + "  placement: " + placement + "\n");
+  }
+  // Up to the resource; more of the spec may follow.
+  [[nodiscard]] std::string binding_text(const std::string& name, const std::string& workload) const {
+    return "apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\nmetadata:\n  name: " + name + "\n  labels: {" +
+           kHookedLabel + ": \"" + (options_.has_hook ? "yes" : "no") +
+           "\"}\nspec:\n  resource: {apiVersion: apps/v1, kind: Deployment, namespace: default, name: " + workload +
+           "}\n";
+  }
+  // Until admission knows what the claims of the workload ask for: the list that it would exclude, "held", or
+  // "steered", which is one of the two.
+  bool wait_admission(const std::string& workload, const std::string& wanted) {
+    std::string last;
+    const bool reached = cluster.wait_until([&] {
+      last = ask_admission(workload);
+      const bool is_steered = last == "held" || last.starts_with('[');
+      return last == wanted || (wanted == "steered" && is_steered);
+    });
+    if (!reached) ADD_FAILURE() << "admission makes of a binding of " << workload << ": " << last;
+    return reached;
   }
   std::string condition(const json::Value& object, std::string_view type) {
     const json::Value* conditions = object.find_path({"status", "conditions"});
@@ -233,6 +302,12 @@ class Plane {
     const json::Value* value = found ? found->find_path({"status", "boundClaims"}) : nullptr;
     return value == nullptr || !value->is_int() ? -1 : value->as_int();
   }
+  std::size_t count_events(std::string_view reason) {
+    std::size_t count = 0;
+    for (const json::Value& event : cluster.list({"", "v1", "events"}, "default"))
+      count += event.string_at({"reason"}) == reason ? 1 : 0;
+    return count;
+  }
   std::size_t binding_writes() {
     std::size_t count = 0;
     for (const std::string& call : faults.call_log())
@@ -243,15 +318,33 @@ class Plane {
   PlayedSystem system;
 
  private:
+  // What becomes of a new binding of the workload; nothing is stored.
+  std::string ask_admission(const std::string& workload) {
+    kube::Request request;
+    request.verb = kube::Verb::Create;
+    request.resource = kBindings;
+    request.ns = "default";
+    request.dry_run = true;
+    request.body = yaml::read(binding_text("probe", workload))->to_text();
+    const auto response = cluster.client().call(request, {});
+    if (!response.ok()) return response.error().to_string();
+    const auto object = json::Value::parse(*response->body);
+    const json::Value* gate = object->find_path({"spec", "suspension", "scheduling"});
+    if (gate != nullptr && *gate == json::Value(true)) return "held";
+    const json::Value* list = object->find_path({"spec", "placement", "clusterAffinity", "exclude"});
+    return list == nullptr ? "none" : list->to_text();
+  }
+
   rt::Runtime& runtime_;
   const PlaneOptions options_;
   std::shared_ptr<BindingHook> hook_ = std::make_shared<BindingHook>();
   std::shared_ptr<CollectingLogSink> memory_;
   Logger log_;
   kube::Metrics metrics_;
+  std::unique_ptr<sim::Driver> driver_;
 
  public:
-  sim::Cluster cluster;
+  sim::Driver& cluster;
   kube::FaultClient faults;
 
  private:
@@ -263,7 +356,7 @@ class Plane {
 
 inline void scenario(const std::function<void(Plane&)>& body, std::uint64_t seeds = 3,
                      const PlaneOptions& options = {}) {
-  rt::run_seeds(1, seeds, [&](rt::SimRuntime& runtime) {
+  sim::play(1, seeds, [&](rt::Runtime& runtime) {
     Plane plane(runtime, options);
     body(plane);
   });

@@ -21,6 +21,7 @@ void decode(json::Reader& reader, BindingView& view) {
   if (!object.ok()) return reader.fail(object.error().message);
   take_metadata(*object, view.metadata);
   const auto at = [&](std::string_view key) { return std::string(object->string_at({"spec", "resource", key})); };
+  view.created = object->string_at({"metadata", "creationTimestamp"});
   view.workload = workload_key(at("apiVersion"), at("kind"), at("namespace"), at("name"));
 }
 

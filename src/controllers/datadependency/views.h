@@ -18,6 +18,7 @@ struct BindingView {
   };
   Metadata metadata;
   std::string workload;  // the key of the workload; "" if the binding names none
+  std::string created;   // metadata.creationTimestamp
   std::string text;
 };
 void decode(json::Reader& reader, BindingView& view);

@@ -62,7 +62,7 @@ std::ostream& operator<<(std::ostream& out, const Ending& ending) {
 // Karmada and the members in one: every job that appears runs for a while and completes, unless told otherwise.
 class PlayedFederation {
  public:
-  PlayedFederation(sim::Cluster& cluster, const Workload& workload)
+  PlayedFederation(sim::Driver& cluster, const Workload& workload)
       : cluster_(cluster),
         workload_(workload),
         jobs_(cluster.runtime(), cluster.client(), {}, {.reflector = {.resource = resources::kJobs}, .indexes = {}}),
@@ -109,7 +109,7 @@ class PlayedFederation {
     static_cast<void>(cluster_.try_patch(resources::kJobs, "default", name,
                                          R"({"status":{"state":{"phase":")" + phase + "\"}}}", "status"));
   }
-  sim::Cluster& cluster_;
+  sim::Driver& cluster_;
   const Workload& workload_;
   kube::Informer<api::batch::Job> jobs_;
   rt::StopSource stop_;

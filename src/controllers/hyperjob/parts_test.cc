@@ -20,7 +20,7 @@ json::Value parsed(std::string_view text) {
 
 std::string hash(std::string_view text) { return *spec_hash(parsed(text)); }
 
-TEST(HyperJobHash, CheckValues) {
+TEST(HyperJobHash, Rows48To50_CheckValues) {
   EXPECT_EQ(hash("{}"), "iqjw7i2vwntyuekgvulpp2det2kpwt6cd7tx5ayqybqpmhfk76fa");
   EXPECT_EQ(
       hash(R"({"maxRetry":3,"tasks":[{"name":"worker","replicas":1,"template":{"spec":{"containers":[)"

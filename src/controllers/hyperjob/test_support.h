@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,8 +17,8 @@
 #include "kube/fault_client.h"
 #include "kube/metrics.h"
 #include "kube/typed.h"
-#include "rt/sim_test_support.h"
 #include "sim/cluster.h"
+#include "sim/stage.h"
 
 namespace basalt::sim::resources {
 inline const kube::Resource kHyperJobs{"training.volcano.sh", "v1alpha1", "hyperjobs"};
@@ -42,7 +43,9 @@ class HyperJobProcess {
     informers_.start();
     // A crash or fault may keep the caches from filling; the wait must not hold the test up.
     starter_ = rt::Thread(runtime, "starter", [this] {
-      if (informers_.wait_synced(stop_.token())) controller_->start();
+      if (!informers_.wait_synced(stop_.token())) return;
+      controller_->start();
+      has_started_ = true;
     });
   }
   ~HyperJobProcess() { stop(); }
@@ -56,8 +59,10 @@ class HyperJobProcess {
     events_.stop(std::chrono::seconds(0));
   }
   [[nodiscard]] kube::Metrics& metrics() { return metrics_; }
+  [[nodiscard]] bool has_started() const { return has_started_; }  // the caches are filled
 
  private:
+  std::atomic<bool> has_started_ = false;
   Logger log_;
   kube::Metrics metrics_;
   kube::EventRecorder events_;
@@ -68,6 +73,12 @@ class HyperJobProcess {
   rt::Thread starter_;
 };
 
+// What the controller speaks to the host through, if not as an administrator. Set before the first test runs.
+inline kube::Client*& client_of_the_controller() {
+  static kube::Client* client = nullptr;
+  return client;
+}
+
 // The control plane of a federation whose Karmada is played by the test: it writes the children's statuses.
 class Bench {
  public:
@@ -76,19 +87,19 @@ class Bench {
       : runtime_(runtime),
         memory_(std::make_shared<CollectingLogSink>()),
         log_(memory_, LogLevel::Warn),
-        cluster(runtime, cluster_options(hooks)),
-        faults(runtime, cluster.client()) {
-    BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
+        owned_(sim::open_cluster(runtime, cluster_options(hooks))),
+        cluster(*owned_),
+        faults(runtime, client_of_the_controller() != nullptr ? *client_of_the_controller() : cluster.client()) {
+    if (is_simulated()) BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
     for (const char* name : {"c1", "c2"}) {
       cluster.apply(std::string("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: ") + name +
                     "}\nspec: {syncMode: Push}\n");
     }
     if (start) restart();
   }
-  ~Bench() {
-    process.reset();
-    cluster.stop();
-  }
+  ~Bench() { process.reset(); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
   void restart() {
     process.reset();
     process = std::make_unique<HyperJobProcess>(runtime_, faults, log_);
@@ -194,7 +205,11 @@ class Bench {
     }
     return found;
   }
-  void settle() { runtime_.sleep_for(std::chrono::seconds(2)); }
+  // Time that costs time on a real server is given sparingly there.
+  void settle() { let_pass(std::chrono::seconds(2)); }
+  void let_pass(rt::Duration time) { sim::let_pass(runtime_, time); }
+  [[nodiscard]] bool is_simulated() const { return runtime_.is_simulated(); }
+  bool wait(const std::function<bool()>& holds) { return cluster.wait_until(holds); }
   [[nodiscard]] rt::Runtime& runtime() { return runtime_; }
 
  private:
@@ -206,15 +221,16 @@ class Bench {
   rt::Runtime& runtime_;
   std::shared_ptr<CollectingLogSink> memory_;
   Logger log_;
+  const std::unique_ptr<sim::Driver> owned_;
 
  public:
-  sim::Cluster cluster;
+  sim::Driver& cluster;
   kube::FaultClient faults;
   std::unique_ptr<HyperJobProcess> process;
 };
 
 inline void scenario(const std::function<void(Bench&)>& body, std::uint64_t seeds = 3) {
-  rt::run_seeds(1, seeds, [&](rt::SimRuntime& runtime) {
+  sim::play(1, seeds, [&](rt::Runtime& runtime) {
     Bench bench(runtime);
     body(bench);
   });

@@ -394,10 +394,13 @@ Done PlanExecutor::create_pods(Pass& pass) {
   // In portions, so that a job that is deleted or restarted meanwhile does not get the rest, and neither the bodies of
   // all pods nor the answers are held at once.
   const std::span<const PlannedPod> all = pass.plan.creates;
-  for (std::size_t first = 0; first < all.size(); first += kPodsAtOnce) {
+  for (std::size_t first = 0; first < all.size();) {
     if (first > 0 && !is_still_wanted(pass))
       return Error::make(Reason::Conflict, "the job has changed while its pods were made");
-    BASALT_TRY_DONE(create_portion(pass, all.subspan(first, std::min(kPodsAtOnce, all.size() - first))));
+    const std::size_t wave_end = first < pass.plan.creates_first ? pass.plan.creates_first : all.size();
+    const std::size_t count = std::min(kPodsAtOnce, wave_end - first);
+    BASALT_TRY_DONE(create_portion(pass, all.subspan(first, count)));
+    first += count;
   }
   return Ok{};
 }
@@ -437,9 +440,13 @@ Done PlanExecutor::create_portion(Pass& pass, std::span<const PlannedPod> planne
     request.body = std::move(body).value();
     requests.push_back(std::move(request));
   }
+  // Several jobs are served at once, and each connection costs a handshake: a small gang takes two rounds.
+  constexpr int kInFlightMin = 4;
+  const int in_flight = std::clamp(static_cast<int>(requests.size() / 2),
+                                   std::min(kInFlightMin, options_.pods_in_flight), options_.pods_in_flight);
   // A refusal (quota, admission) is the same for all that follow; do not ask a thousand times.
   const auto results = context_.client.call_all(
-      requests, {.in_flight_max = options_.pods_in_flight, .failures_max = options_.pods_in_flight}, pass.stop);
+      requests, {.in_flight_max = in_flight, .failures_max = options_.pods_in_flight}, pass.stop);
   std::optional<Error> error;
   const auto age = context_.runtime.wall_now() - pass.job.metadata.creation_timestamp.to_time_point();
   for (std::size_t i = 0; i < results.size(); ++i) {

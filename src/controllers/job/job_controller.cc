@@ -56,6 +56,13 @@ bool is_for_job(const Command& command) {
   return command.target && command.target->kind == "Job" && command.target->api_version == kJobApi;
 }
 
+// How far a pod has come.
+enum class Stage : std::uint8_t { Waiting, Running, Finished };
+Stage stage_of(std::string_view phase) {
+  if (phase == "Succeeded" || phase == "Failed") return Stage::Finished;
+  return phase == "Running" ? Stage::Running : Stage::Waiting;
+}
+
 class JobController : public Controller {
  public:
   JobController(ControllerContext& context, JobControllerOptions options)
@@ -161,30 +168,67 @@ class JobController : public Controller {
     const PodProjection& pod = change.object();
     const auto key = owner_of(pod);
     if (!key) return;
-    note_pod(change, *key);
+    const auto job = jobs_.get(*key);
+    note_pod(change, job.get());
     if (change.is_updated() && !is_news(*change.before, pod)) return;
-    // Pods of a gang start and end together: a moment later one pass sees them all.
     const bool is_urgent = change.is_deleted() || pod.status.phase == "Failed";
-    mark(*key, is_urgent ? rt::Duration::zero() : kGather);
+    mark(*key, is_urgent ? rt::Duration::zero() : gather(change, job.get()));
+  }
+
+  // How long to wait for more of its kind: pods of a gang start and end together, and a moment later one pass sees them
+  // all. What can change nothing but counters waits longer, unless it is the first after a while.
+  rt::Duration gather(const kube::Change<PodProjection>& change, const Job* job) {
+    const PodProjection& pod = change.object();
+    const bool is_start_or_end = pod.status.phase == "Running" || pod.status.phase == "Succeeded";
+    const bool is_step = change.is_updated() && is_start_or_end && pod.metadata.deletion_timestamp.is_zero() &&
+                         change.before->status.phase != pod.status.phase;
+    if (!is_step || job == nullptr || looks_closely(job->spec)) return kGather;
+    const bool is_running = job->status.state.phase == api::batch::job_phase::kRunning;
+    const std::int64_t replicas = total_replicas(job->spec);
+    const rt::Instant now = context_.runtime.now();
+    const rt::MutexLock lock(mutex_);
+    Entry& entry = entries_[job->metadata.uid];
+    const auto known = static_cast<std::int64_t>(entry.known.size());
+    // Those that are not there count as done, as they may be recorded so: a look too many does no harm.
+    if (entry.finished >= known) return kGather;
+    if (!is_running && entry.started + std::max<std::int64_t>(replicas - known, 0) >= job->spec.min_available)
+      return kGather;
+    if (entry.gathered && now < *entry.gathered + kGatherCounters) return *entry.gathered + kGatherCounters - now;
+    entry.gathered = now;
+    return kGather;
+  }
+
+  // Single pods decide: what depends on a task, and what is done at the end of one.
+  static bool looks_closely(const api::batch::JobSpec& spec) {
+    namespace event = api::bus::event;
+    const auto decides = [](const std::vector<api::batch::LifecyclePolicy>& policies) {
+      return std::ranges::any_of(policies, [](const api::batch::LifecyclePolicy& policy) {
+        const auto is_one = [](std::string_view name) { return name == event::kTaskCompleted || name == event::kAny; };
+        return is_one(policy.event) || std::ranges::any_of(policy.events, is_one);
+      });
+    };
+    return spec.min_success || decides(spec.policies) ||
+           std::ranges::any_of(spec.tasks, [&](const api::batch::TaskSpec& task) {
+             return task.depends_on.has_value() || decides(task.policies);
+           });
   }
 
   // Keeps book of which pods the handlers were told of. The cache changes a moment before its handlers are called; a
   // pass that reads it in this moment must not take a pod for one that never was.
-  void note_pod(const kube::Change<PodProjection>& change, const ObjectKey& key) {
+  void note_pod(const kube::Change<PodProjection>& change, const Job* job) {
     const PodProjection& pod = change.object();
     const std::uint64_t id = base::fnv1a_64(pod.metadata.uid);
-    const auto job = jobs_.get(key);
     const std::string owner(owner_uid_of(pod));
     auto seen = observe_vanished(pod);
     const rt::MutexLock lock(mutex_);
     Entry& entry = entries_[owner];
     if (seen && !change.is_deleted()) {
-      entry.known.insert(id);
+      entry.note(id, stage_of(pod.status.phase));
       return;
     }
-    entry.known.erase(id);
+    entry.drop(id);
     if (entry.marked.erase(id) > 0 && seen) seen->is_marked = true;
-    if (job && job->metadata.uid == owner) {
+    if (job != nullptr && job->metadata.uid == owner) {
       if (seen && entry.memory.vanished.size() < kVanishedMax) entry.memory.vanished.push_back(std::move(*seen));
     } else if (entry.known.empty()) {
       entries_.erase(owner);
@@ -319,7 +363,7 @@ class JobController : public Controller {
     {
       const rt::MutexLock lock(mutex_);
       Entry& entry = entries_[job->metadata.uid];
-      for (const std::uint64_t id : entry.known) {
+      for (const auto& [id, stage] : entry.known) {
         if (!std::binary_search(cached.begin(), cached.end(), id)) return false;
       }
       entry.memory.uid = job->metadata.uid;
@@ -410,6 +454,7 @@ class JobController : public Controller {
 
   static constexpr std::size_t kVanishedMax = 100'000;  // a job; beyond it the recorded counters tell
   static constexpr rt::Duration kGather = std::chrono::milliseconds(30);
+  static constexpr rt::Duration kGatherCounters = std::chrono::milliseconds(300);
   static constexpr rt::Duration kWakeMin = std::chrono::milliseconds(1);
   static constexpr rt::Duration kRetryMax = std::chrono::seconds(4);  // all is well ten seconds after a fault
   static constexpr rt::Duration kRefusedRetryMax = std::chrono::seconds(60);
@@ -435,8 +480,25 @@ class JobController : public Controller {
 
   struct Entry {
     JobMemory memory;
-    std::unordered_set<std::uint64_t> known;   // hashes of the UIDs of its pods, as the handlers were told
+    std::unordered_map<std::uint64_t, Stage> known;  // by hash of the UID, the pods that the handlers were told of
+    std::int64_t started = 0;                        // of these
+    std::int64_t finished = 0;
     std::unordered_set<std::uint64_t> marked;  // those that were marked for deletion, until they are gone
+    std::optional<rt::Instant> gathered;       // last time that counters alone were to be looked at
+
+    void note(std::uint64_t id, Stage stage) {
+      drop(id);
+      known.emplace(id, stage);
+      started += stage == Stage::Waiting ? 0 : 1;
+      finished += stage == Stage::Finished ? 1 : 0;
+    }
+    void drop(std::uint64_t id) {
+      const auto found = known.find(id);
+      if (found == known.end()) return;
+      started -= found->second == Stage::Waiting ? 0 : 1;
+      finished -= found->second == Stage::Finished ? 1 : 0;
+      known.erase(found);
+    }
   };
   rt::Mutex mutex_;
   std::unordered_map<std::string, Entry> entries_ BASALT_GUARDED_BY(mutex_);  // by UID of the job

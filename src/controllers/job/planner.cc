@@ -79,7 +79,13 @@ std::string_view Planner::restart_record() const {
   return phase_ == Phase::Restarting ? job_.status.controlled_resources.get(records::kRestart) : std::string_view();
 }
 
-bool Planner::restart_unfinished() const { return restart_record().starts_with("unfinished "); }
+// Without a record the restart is Volcano's, which had asked for all deletions before it wrote the new version: what
+// seems to live on is a cache that is behind, or a deletion that was lost.
+bool Planner::restart_unfinished() const {
+  if (phase_ != Phase::Restarting) return false;
+  const std::string_view record = restart_record();
+  return record.empty() || record.starts_with("unfinished ");
+}
 
 std::string_view Planner::restarted_group() const {
   const auto parts = base::split_once(restart_record(), ' ');

@@ -88,6 +88,7 @@ struct JobPlan {
   std::optional<api::scheduling::PodGroup> create_pod_group;
   std::string pod_group_patch;  // of observed.pod_group
   std::vector<PlannedPod> creates;
+  std::size_t creates_first = 0;  // so many of them the gang cannot start without; the others only follow these
   PodBuildOptions build_options;
 
   std::optional<rt::Duration> wake_after;

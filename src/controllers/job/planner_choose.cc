@@ -63,7 +63,11 @@ void Planner::remember(const Decisions& decisions) {
   }
   const std::vector<CompletedIndexes> recorded = completed_records(job_);
   std::erase_if(memory.vanished, [&](const VanishedPod& gone) {
-    if (!gone.succeeded) return !waiting.contains(gone.uid);
+    if (!gone.succeeded) {
+      if (waiting.contains(gone.uid)) return false;
+      explained_.push_back(gone);
+      return true;
+    }
     if (gone.is_marked) return true;
     for (std::size_t t = 0; t < job_.spec.tasks.size(); ++t) {
       if (job_.spec.tasks[t].name == gone.task) return recorded[t].contains(gone.index);

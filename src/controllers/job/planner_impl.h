@@ -170,10 +170,11 @@ class Planner {
   std::vector<Target> targets_;
   bool is_disruption_ = false;  // the restart is not the job's own doing
   std::vector<CompletedIndexes> completed_;
-  bool has_learned_ = false;     // a success that is in no record
-  bool is_witness_ = false;      // and its pod is gone or going: nobody else knows of it
-  std::int64_t floor_ = 0;       // pods of older versions were restarted
-  std::set<std::string> going_;  // names of pods that are deleted by this plan
+  bool has_learned_ = false;            // a success that is in no record
+  bool is_witness_ = false;             // and its pod is gone or going: nobody else knows of it
+  std::int64_t floor_ = 0;              // pods of older versions were restarted
+  std::set<std::string> going_;         // names of pods that are deleted by this plan
+  std::vector<VanishedPod> explained_;  // that have their answer, or need none
   std::optional<Waiting> waiting_;
   std::optional<PlannedEvent> waiting_event_;
 };

@@ -95,6 +95,8 @@ void Planner::write(JobStatus status) {
     if (at > time_.now) {
       wake(at - time_.now);
       settle_events();
+      // Until they are written, the recorded counters still count pods whose end needs no answer.
+      plan_.memory.vanished.insert(plan_.memory.vanished.end(), explained_.begin(), explained_.end());
       return;
     }
   }

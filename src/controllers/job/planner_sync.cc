@@ -93,6 +93,9 @@ bool Planner::may_start(const TaskSpec& task) {
 }
 
 void Planner::create_missing() {
+  // What no gang starts without comes first, of every task: should a quota or a slow server let only some of the pods
+  // through, it is not spent on the spare ones.
+  std::vector<PlannedPod> spare;
   for (std::size_t t = 0; t < job_.spec.tasks.size(); ++t) {
     const TaskSpec& task = job_.spec.tasks[t];
     std::vector<bool> taken(static_cast<std::size_t>(std::max(task.replicas, 0)), false);
@@ -104,8 +107,15 @@ void Planner::create_missing() {
       if (!taken[static_cast<std::size_t>(i)] && !completed_[t].contains(i))
         missing.push_back({static_cast<std::int32_t>(t), i});
     }
-    if (!missing.empty() && may_start(task)) plan_.creates.insert(plan_.creates.end(), missing.begin(), missing.end());
+    if (missing.empty() || !may_start(task)) continue;
+    const std::int64_t there = task.replicas - static_cast<std::int64_t>(missing.size());
+    const std::int64_t needed = std::clamp<std::int64_t>(task.min_available.value_or(task.replicas) - there, 0,
+                                                         static_cast<std::int64_t>(missing.size()));
+    plan_.creates.insert(plan_.creates.end(), missing.begin(), missing.begin() + needed);
+    spare.insert(spare.end(), missing.begin() + needed, missing.end());
   }
+  plan_.creates_first = plan_.creates.size();
+  plan_.creates.insert(plan_.creates.end(), spare.begin(), spare.end());
   if (!plan_.creates.empty() && observed_.memory.problem_reason == waiting::kPodCreateFailed)
     wait(waiting::kPodCreateFailed, observed_.memory.problem_message, "");
 }

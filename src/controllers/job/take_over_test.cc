@@ -161,9 +161,89 @@ TEST(JobTakeOver, RestartIsFinished) {
     bench.let_pass(2s);
     bench.set_all("Running");
     ASSERT_TRUE(bench.reaches("Running"));
-    EXPECT_EQ(bench.count("retryCount"), 1);
+    EXPECT_EQ(bench.count("retryCount"), 1) << bench.actions();
     EXPECT_EQ(bench.count("version"), 1);
   });
+}
+
+// The same with watches that are behind, each by another time, and the end of the pod at any moment of it.
+TEST(JobTakeOver, RestartIsFinishedWithLateWatches) {
+  if (sim::chosen_place() != nullptr) GTEST_SKIP() << "watches are delayed on the simulated cluster only";
+  constexpr std::uint64_t kSeeds = 40;
+  std::uint64_t seed = 0;
+  scenario(
+      [&](Bench& bench) {
+        bench.stop();
+        bench.cluster.apply(volcano_job().yaml());
+        make_plugin_objects(bench);
+        make_pod(bench, 0, "Running", 0);
+        bench.cluster.bind_pod("default", "j-worker-0", "n");
+        set_status(bench, "Restarting", R"("running":1,"taskStatusCount":{"worker":{"phase":{"Running":1}}})");
+        bench.faults.set_plan({.event_delay_max = 2s});
+        bench.start();
+        bench.let_pass(++seed % 2 == 0 ? 0s : 1s);
+        bench.cluster.remove(resources::kPods, "default", "j-worker-0");
+        ASSERT_TRUE(bench.admit());
+        bench.let_pass(std::chrono::milliseconds(100 * seed));
+        bench.cluster.remove(resources::kPods, "default", "j-worker-0", 0);
+        ASSERT_TRUE(bench.has_pods(3));
+        bench.set_all("Running");
+        ASSERT_TRUE(bench.reaches("Running"));
+        EXPECT_EQ(bench.count("retryCount"), 1) << bench.actions();
+        EXPECT_EQ(bench.count("version"), 1);
+      },
+      {}, kSeeds);
+}
+
+// Volcano asks for the deletions before it writes the version that they lead to: whatever of an older one seems to run
+// while a job restarts is told to go, however old the cache is that shows it.
+TEST(JobTakeOver, PodsThatARestartForgotGo) {
+  scenario([](Bench& bench) {
+    bench.stop();
+    bench.cluster.apply(volcano_job().yaml());
+    make_plugin_objects(bench);
+    make_pod(bench, 0, "Running", 0);
+    bench.cluster.bind_pod("default", "j-worker-0", "n");
+    set_status(bench, "Restarting", R"("running":1,"taskStatusCount":{"worker":{"phase":{"Running":1}}})");
+    bench.start();
+    ASSERT_TRUE(bench.eventually([&] { return bench.count("terminating") == 1; }));
+    EXPECT_EQ(bench.phase(), "Restarting");
+    bench.let_pass(5s);
+    bench.cluster.remove(resources::kPods, "default", "j-worker-0", 0);
+    ASSERT_TRUE(bench.reaches("Pending"));
+    bench.let_pass(5s);
+    ASSERT_TRUE(bench.admit());
+    ASSERT_TRUE(bench.has_pods(3));
+    bench.set_all("Running");
+    ASSERT_TRUE(bench.reaches("Running"));
+    EXPECT_EQ(bench.count("retryCount"), 1) << bench.actions();
+    EXPECT_EQ(bench.count("version"), 1);
+  });
+}
+
+// The counters that Volcano wrote count a pod of an earlier version. Its end is no eviction, neither at once nor in the
+// passes before the counters are written again, and whether pods may be made already or not.
+TEST(JobTakeOver, EndOfAnEarlierVersionIsNoEviction) {
+  for (const bool is_admitted : {false, true}) {
+    scenario([&](Bench& bench) {
+      bench.stop();
+      bench.cluster.apply(volcano_job().yaml());
+      make_group(bench, is_admitted ? "Inqueue" : "Pending");
+      make_plugin_objects(bench);
+      make_pod(bench, 0, "Running", 0);
+      set_status(bench, "Pending", R"("running":1,"taskStatusCount":{"worker":{"phase":{"Running":1}}})");
+      bench.start();
+      bench.let_pass(1s);
+      bench.cluster.remove(resources::kPods, "default", "j-worker-0", 0);
+      bench.let_pass(10s);
+      ASSERT_TRUE(bench.admit());
+      ASSERT_TRUE(bench.has_pods(3));
+      bench.set_all("Running");
+      ASSERT_TRUE(bench.reaches("Running"));
+      EXPECT_EQ(bench.count("retryCount"), 1) << bench.actions();
+      EXPECT_EQ(bench.count("version"), 1);
+    });
+  }
 }
 
 // What is finished is not touched, even where Volcano's counters are wrong.

@@ -56,7 +56,7 @@ TEST(PodGroupScenario, P1P7P9_Users755_ABarePod) {
   });
 }
 
-TEST(PodGroupScenario, P3TheOwnerTellsTheSize) {
+TEST(PodGroupScenario, P3P6TheOwnerTellsTheSize) {
   with_fixture([](Fixture& f) {
     f.start();
     const std::string owner = f.workload("ReplicaSet", "rs", 3,
@@ -73,6 +73,44 @@ TEST(PodGroupScenario, P3TheOwnerTellsTheSize) {
     EXPECT_EQ(f.cluster.list(resources::kPodGroups).size(), 1u);
     EXPECT_EQ(f.process->writes("podgroups"), 1u);
     EXPECT_EQ(f.process->writes("pods"), 3u);
+  });
+}
+
+TEST(PodGroupScenario, P4SizesThatAreNone) {
+  with_fixture([](Fixture& f) {
+    f.start();
+    for (const char* size : {"x", "-2", "0"}) {
+      const std::string name = size == std::string("-2") ? "negative" : size == std::string("0") ? "zero" : "word";
+      f.pod(name, {.owner = f.workload("ReplicaSet", "rs-" + name, 1,
+                                       "scheduling.volcano.sh/group-min-member: '" + std::string(size) + "'")});
+    }
+    EXPECT_EQ(int_at(f.wait_group("word"), {"spec", "minMember"}), 1);
+    EXPECT_EQ(int_at(f.wait_group("negative"), {"spec", "minMember"}), 1);
+    const json::Value none = f.wait_group("zero");
+    EXPECT_EQ(none.find_path({"spec", "minMember"}), nullptr);
+    EXPECT_EQ(none.find_path({"spec", "minResources"})->to_text(), "{}");
+  });
+}
+
+TEST(PodGroupScenario, P10P15DevicesAndTopology) {
+  with_fixture([](Fixture& f) {
+    f.start();
+    const auto pod = [&](const std::string& name, const std::string& annotations) {
+      f.cluster.apply("{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: default, annotations: {" +
+                      annotations +
+                      "}}, spec: {schedulerName: volcano, containers: [{name: c, image: i, resources: {requests: "
+                      "{nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 2}}}]}}");
+    };
+    pod("soft", "volcano.sh/network-topology-mode: Soft, volcano.sh/network-topology-highest-tier: '2'");
+    pod("odd", "volcano.sh/network-topology-mode: foo");
+    const json::Value group = f.wait_group("soft");
+    const json::Value& least = *group.find_path({"spec", "minResources"});
+    EXPECT_EQ(least.string_at({"nvidia.com/gpu"}), "2");
+    EXPECT_EQ(least.string_at({"requests.nvidia.com/gpu"}), "2");
+    EXPECT_EQ(least.find("limits.nvidia.com/gpu"), nullptr);
+    EXPECT_EQ(group.string_at({"spec", "networkTopology", "mode"}), "soft");
+    EXPECT_EQ(int_at(group, {"spec", "networkTopology", "highestTierAllowed"}), 2);
+    EXPECT_EQ(f.wait_group("odd").string_at({"spec", "networkTopology", "mode"}), "hard");
   });
 }
 

@@ -16,10 +16,8 @@ TEST(OnlineConfiguration, Rows35And36_WithoutConfigMapTheFlagsCount) {
     f.nodes("n", 3);
     f.pod("p", "n0", "6");
     f.start();
-    f.settle();
+    f.becomes({{"agent-scheduler", {"n0"}}, {"volcano", {"n1", "n2"}}});
     EXPECT_EQ(f.shards(), (Names{"agent-scheduler", "volcano"}));
-    EXPECT_EQ(f.desired("agent-scheduler"), (Names{"n0"}));
-    EXPECT_EQ(f.desired("volcano"), (Names{"n1", "n2"}));
     EXPECT_TRUE(f.cluster.wait_until([&] { return f.status("configuration") == "flags"; }, seconds(10)));
     // A third scheduler comes with a ConfigMap, without a restart.
     f.configure(std::string(kUsualDocument) + "");
@@ -28,9 +26,8 @@ TEST(OnlineConfiguration, Rows35And36_WithoutConfigMapTheFlagsCount) {
 - {name: third, policies: [{name: node-limit, arguments: {maxNodes: 1}}]}
 - {name: volcano, policies: [{name: allocation-rate, arguments: {maxCPUUtil: 0.6}}]}
 )");
-    f.settle();
-    EXPECT_EQ(f.shards(), (Names{"third", "volcano"}));  // agent-scheduler is no longer configured
-    EXPECT_EQ(f.desired("third").size(), 1u);
+    f.becomes_of_size("third", 1);
+    f.shards_become({"third", "volcano"});  // agent-scheduler is no longer configured
   });
 }
 
@@ -43,13 +40,11 @@ TEST(OnlineConfiguration, Row37_ALimitShrinksAtOnce) {
     f.configure(with_limit(10));
     f.nodes("n", 4);
     f.start();
-    f.settle();
-    EXPECT_EQ(f.desired("volcano").size(), 4u);
+    f.becomes_of_size("volcano", 4);
     f.configure(with_limit(1));
-    f.settle();
-    EXPECT_EQ(f.desired("volcano").size(), 1u);
+    f.becomes_of_size("volcano", 1);
     EXPECT_EQ(f.metric("volcano_sharding_config_generation"), 2);
-    EXPECT_GE(f.events("ShardingConfigurationApplied"), 1);
+    f.soon([&] { return f.events("ShardingConfigurationApplied") >= 1; });
   });
 }
 
@@ -58,7 +53,8 @@ TEST(OnlineConfiguration, Rows38And42And43_ABrokenOneChangesNothingAndIsSaid) {
     f.configure(kUsualDocument);
     f.nodes("n", 3);
     f.start();
-    f.settle();
+    f.becomes({{"agent-scheduler", {}}, {"volcano", {"n0", "n1", "n2"}}});
+    f.status_is_written("volcano");
     const std::uint64_t writes = f.writes();
     double errors = 0;
     for (const char* broken : {
@@ -76,17 +72,18 @@ TEST(OnlineConfiguration, Rows38And42And43_ABrokenOneChangesNothingAndIsSaid) {
              "schedulerConfigs: [{name: A_b, policies: [{name: warmup}]}]",
              "schedulerConfigs: [{name: a, cpuUtilizationMin: 0.9, cpuUtilizationMax: 0.5}]",
          }) {
+      SCOPED_TRACE(broken);
       f.configure(broken);
-      f.settle();
-      EXPECT_EQ(f.shards(), (Names{"agent-scheduler", "volcano"})) << broken;
-      EXPECT_EQ(f.desired("volcano").size(), 3u) << broken;
-      EXPECT_EQ(f.metric("volcano_sharding_config_errors_total"), ++errors) << broken;
+      ++errors;
+      if (f.is_simulated()) f.settle();
+      f.soon([&] { return f.metric("volcano_sharding_config_errors_total") == errors; });
+      EXPECT_EQ(f.shards(), (Names{"agent-scheduler", "volcano"}));
+      EXPECT_EQ(f.desired("volcano").size(), 3u);
     }
     f.rest(minutes(3));
     EXPECT_EQ(f.writes(), writes);
-    EXPECT_GE(f.events("ShardingConfigurationRejected"), 1);
-    EXPECT_NE(f.status("configurationProblem").find("cpuUtilizationMin"), std::string::npos)
-        << f.status("configurationProblem");
+    f.soon([&] { return f.events("ShardingConfigurationRejected") >= 1; });
+    f.soon([&] { return f.status("configurationProblem").find("cpuUtilizationMin") != std::string::npos; });
     // The key is removed, then the whole ConfigMap.
     f.cluster.patch(resources::kConfigMaps, "volcano-system", "volcano-sharding-configmap", R"({"data":null})");
     f.settle();
@@ -96,8 +93,7 @@ TEST(OnlineConfiguration, Rows38And42And43_ABrokenOneChangesNothingAndIsSaid) {
     EXPECT_EQ(f.writes(), writes);
     // And a good one is taken again.
     f.configure("schedulerConfigs: [{name: volcano, policies: [{name: node-limit, arguments: {maxNodes: 2}}]}]");
-    f.settle();
-    EXPECT_EQ(f.desired("volcano").size(), 2u);
+    f.becomes_of_size("volcano", 2);
     EXPECT_TRUE(f.cluster.wait_until([&] { return f.status("configurationProblem").empty(); }, seconds(10)));
   });
 }
@@ -112,11 +108,10 @@ TEST(OnlineConfiguration, Row39_AnEmptyOneAtTheStartDeletesNothing) {
       f.configure(broken);
       f.start();
       f.rest(minutes(3));
+      f.becomes({{"agent-scheduler", {}}, {"volcano", {"n0", "n1"}}, {"special", {"elsewhere"}}});
       EXPECT_EQ(f.shards(), (Names{"agent-scheduler", "special", "volcano"}));
-      EXPECT_EQ(f.desired("volcano"), (Names{"n0", "n1"}));
       f.configure(kUsualDocument);
-      f.settle();
-      EXPECT_EQ(f.shards(), (Names{"agent-scheduler", "volcano"}));
+      f.shards_become({"agent-scheduler", "volcano"});
     });
   }
 }
@@ -130,33 +125,29 @@ TEST(OnlineConfiguration, NodesOfAForeignShardAreNotTakenWhileItMayNotBeDeleted)
     f.configure("");
     f.start();
     f.rest(minutes(2));
-    EXPECT_EQ(f.desired("special"), (Names{"n0"}));
-    EXPECT_EQ(f.desired("volcano"), (Names{"n1"}));
+    f.becomes({{"special", {"n0"}}, {"volcano", {"n1"}}});
     f.configure(kUsualDocument);
-    f.settle();
-    EXPECT_EQ(f.desired("volcano"), (Names{"n0", "n1"}));
+    f.becomes({{"volcano", {"n0", "n1"}}});
   });
 }
 
 TEST(OnlineConfiguration, Row41_ThePeriodChangesAtOnceAndANonsenseOneIsIgnored) {
   with_sharding(kSeeds, [](ShardingFixture& f) {
-    const auto with_period = [](std::string_view period, int limit) {
+    const auto document = [](std::string_view period, int limit) {
       return "schedulerConfigs: [{name: s, policies: [{name: allocation-rate, arguments: {maxCPUUtil: 0.1}}, {name: "
              "node-limit, arguments: {maxNodes: " +
              std::to_string(limit) + "}}]}]\nshardSyncPeriod: " + std::string(period) + "\n";
     };
-    f.configure(with_period("60s", 10));
+    f.configure(document("60s", 10));
     f.nodes("n", 3);
     f.start();
-    f.settle();
-    f.configure(with_period("1s", 10));
+    f.becomes_of_size("s", 3);
+    f.configure(document("1s", 10));
     f.settle();
     f.pod("p", "n0", "1");  // a change of 0.125, left to the period
-    f.rest(seconds(3));
-    EXPECT_EQ(f.desired("s"), (Names{"n1", "n2"}));
-    f.configure(with_period("abc", 1));
-    f.settle();
-    EXPECT_EQ(f.desired("s").size(), 1u);  // the rest is applied
+    f.becomes_within(seconds(3), {{"s", {"n1", "n2"}}});
+    f.configure(document("abc", 1));
+    f.becomes_of_size("s", 1);  // the rest is applied
     EXPECT_EQ(f.status("configurationProblem"), "");
   });
 }
@@ -171,7 +162,8 @@ TEST(OnlineConfiguration, Row47_TheSpellingsOfTheDesignDocument) {
       f.pod("p0", "n0", "6");
       f.pod("p1", "n1", "7");
       f.start();
-      f.settle();
+      f.becomes_of_size("agent-scheduler", 2);
+      f.becomes_of_size("volcano-scheduler", 3);
       for (const std::string& shard : f.shards()) result[shard] = f.desired(shard);
     });
     return result;
@@ -213,49 +205,46 @@ TEST(OnlineConfiguration, Row44_AMalformedFlagLeavesTheBuiltInPair) {
       kSeeds,
       [](ShardingFixture& f) {
         f.start();
-        f.settle();
-        EXPECT_EQ(f.shards(), (Names{"agent-scheduler", "volcano"}));
-        EXPECT_NE(f.status("configurationProblem").find("broken"), std::string::npos);
+        f.shards_become({"agent-scheduler", "volcano"});
+        f.soon([&] { return f.status("configurationProblem").find("broken") != std::string::npos; });
       },
       options);
 }
 
 TEST(OnlineConfiguration, WhatAPolicyNeedsIsReadFromThenOn) {
-  with_sharding(kSeeds, [](ShardingFixture& f) {
-    f.configure(kUsualDocument);
-    f.node("cpu", "", "8", "");
-    f.cluster.apply(
-        "{apiVersion: v1, kind: Node, metadata: {name: gpu, annotations: {example.com/heat: \"0.9\"}}, status: "
-        "{capacity: "
-        "{cpu: \"8\", memory: 32Gi, nvidia.com/gpu: \"8\"}}}");
-    f.cluster.apply(
-        "{apiVersion: v1, kind: Pod, metadata: {name: g}, spec: {nodeName: gpu, containers: [{name: c, image: i, "
-        "resources: {requests: {nvidia.com/gpu: \"6\"}, limits: {nvidia.com/gpu: \"6\"}}}]}}");
-    f.start();
-    f.settle();
-    EXPECT_EQ(f.desired("volcano"), (Names{"cpu", "gpu"}));
-    f.configure(R"(schedulerConfigs:
+  with_sharding(
+      kSeeds,
+      [](ShardingFixture& f) {
+        f.configure(kUsualDocument);
+        f.node("cpu", "", "8", "");
+        f.cluster.apply(
+            "{apiVersion: v1, kind: Node, metadata: {name: gpu, annotations: {example.com/heat: \"0.9\"}}, status: "
+            "{capacity: "
+            "{cpu: \"8\", memory: 32Gi, nvidia.com/gpu: \"8\"}}}");
+        f.cluster.apply(
+            "{apiVersion: v1, kind: Pod, metadata: {name: g}, spec: {nodeName: gpu, containers: [{name: c, image: i, "
+            "resources: {requests: {nvidia.com/gpu: \"6\"}, limits: {nvidia.com/gpu: \"6\"}}}]}}");
+        f.start();
+        f.becomes({{"volcano", {"cpu", "gpu"}}});
+        f.configure(R"(schedulerConfigs:
 - name: busy-gpus
   policies:
   - {name: multi-dimension, arguments: {resources: [cpu, nvidia.com/gpu], minUtil: 0.7, missing: reject}}
 - name: rest
   policies: [{name: memory-rate}]
 )");
-    f.settle();
-    EXPECT_EQ(f.desired("busy-gpus"), (Names{"gpu"}));
-    EXPECT_EQ(f.desired("rest"), (Names{"cpu"}));
-    f.configure(R"(schedulerConfigs:
+        f.becomes({{"busy-gpus", {"gpu"}}, {"rest", {"cpu"}}});
+        f.configure(R"(schedulerConfigs:
 - name: hot
   policies:
   - {name: metric-range, arguments: {source: annotation, key: example.com/heat, min: 0.8}}
 )");
-    f.settle();
-    EXPECT_EQ(f.desired("hot"), (Names{"gpu"}));
-    EXPECT_EQ(f.shards(), (Names{"hot"}));
-    f.cluster.patch(resources::kNodes, "", "cpu", R"({"metadata":{"annotations":{"example.com/heat":"0.95"}}})");
-    f.rest(seconds(70));  // metrics are left to the period
-    EXPECT_EQ(f.desired("hot"), (Names{"cpu", "gpu"}));
-  });
+        f.becomes({{"hot", {"gpu"}}});
+        f.shards_become({"hot"});
+        f.cluster.patch(resources::kNodes, "", "cpu", R"({"metadata":{"annotations":{"example.com/heat":"0.95"}}})");
+        f.becomes_within(seconds(70), {{"hot", {"cpu", "gpu"}}});  // metrics are left to the period
+      },
+      with_period());
 }
 
 }  // namespace

@@ -68,8 +68,8 @@ class FiberContext {
   };
 
   FiberStack stack_;
-  void* stack_pointer_ = nullptr;  // of a suspended context
-  [[maybe_unused]] void* ucontext_ = nullptr;       // only where there is no switch of our own
+  void* stack_pointer_ = nullptr;              // of a suspended context
+  [[maybe_unused]] void* ucontext_ = nullptr;  // only where there is no switch of our own
   FiberContext* came_from_ = nullptr;
   ExceptionState exceptions_;
   // For the sanitizers.

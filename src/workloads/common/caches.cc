@@ -60,6 +60,7 @@ Caches::Caches(rt::Runtime& runtime, kube::Client& client, const Logger& log, ku
     : deployments(runtime, client, log, options_of<Object>(resources::kDeployments, metrics)),
       replica_sets(runtime, client, log,
                    options_of<Object>(resources::kReplicaSets, metrics, {by_owner<Object>(), orphans<Object>()})),
+      replication_controllers(runtime, client, log, options_of<Object>(resources::kReplicationControllers, metrics)),
       stateful_sets(runtime, client, log, options_of<Object>(resources::kStatefulSets, metrics)),
       jobs(runtime, client, log, options_of<Object>(resources::kJobs, metrics)),
       services(runtime, client, log, options_of<Object>(resources::kServices, metrics, {by_label()})),
@@ -71,7 +72,8 @@ Caches::Caches(rt::Runtime& runtime, kube::Client& client, const Logger& log, ku
       slices(runtime, client, log, options_of<Object>(resources::kSlices, metrics, {by_service()})) {}
 
 void Caches::start() {
-  started_ = {&deployments.core(), &replica_sets.core(), &stateful_sets.core(), &jobs.core(), &services.core()};
+  started_ = {&deployments.core(),   &replica_sets.core(), &replication_controllers.core(),
+              &stateful_sets.core(), &jobs.core(),         &services.core()};
   for (kube::InformerCore* cache : started_) cache->start();
 }
 
@@ -96,7 +98,8 @@ bool Caches::wait_synced(const rt::StopToken& stop) {
 }
 
 bool Caches::has_work() const {
-  if (deployments.size() + replica_sets.size() + stateful_sets.size() + jobs.size() > 0) return true;
+  if (deployments.size() + replica_sets.size() + replication_controllers.size() > 0) return true;
+  if (stateful_sets.size() + jobs.size() > 0) return true;
   bool found = false;
   services.for_each([&](const Object& service) { found |= has_selector(service); });
   return found;

@@ -17,6 +17,7 @@ namespace basalt::workloads {
 namespace resources {
 inline const kube::Resource kPods{"", "v1", "pods"};
 inline const kube::Resource kServices{"", "v1", "services"};
+inline const kube::Resource kReplicationControllers{"", "v1", "replicationcontrollers"};
 inline const kube::Resource kEndpoints{"", "v1", "endpoints"};
 inline const kube::Resource kClaims{"", "v1", "persistentvolumeclaims"};
 inline const kube::Resource kDeployments{"apps", "v1", "deployments"};
@@ -51,6 +52,7 @@ class Caches {
 
   kube::Informer<Object> deployments;
   kube::Informer<Object> replica_sets;
+  kube::Informer<Object> replication_controllers;
   kube::Informer<Object> stateful_sets;
   kube::Informer<Object> jobs;
   kube::Informer<Object> services;

@@ -47,7 +47,7 @@ Outcome KeyedController::work_on(const api::ObjectKey& key, const rt::StopToken&
 
 void KeyedController::add_adopters(std::string_view ns, const api::StringMap& labels) {
   for (const auto& object : objects_.list_namespace(ns)) {
-    const auto selector = selector_at(object->json, {"spec", "selector"});
+    const auto selector = selector_of(*object, options_.kind);
     if (selector.ok() && selector->matches(labels)) work_.add(object->key());
   }
 }

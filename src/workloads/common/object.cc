@@ -86,6 +86,12 @@ Result<api::Selector> selector_at(const json::Value& value, Path path) {
   return api::Selector::from(selector);
 }
 
+Result<api::Selector> selector_of(const Object& object, const OwnerKind& kind) {
+  if (kind.kind != kReplicationControllerKind.kind) return selector_at(object.json, {"spec", "selector"});
+  const json::Value as_others_have_it = json::Object{{"matchLabels", object_at(object.json, {"spec", "selector"})}};
+  return selector_at(as_others_have_it, {});
+}
+
 json::Value controller_reference(const OwnerKind& kind, const Object& owner) {
   return json::Object{{"apiVersion", kind.api_version}, {"kind", kind.kind},  {"name", owner.metadata.name},
                       {"uid", owner.metadata.uid},      {"controller", true}, {"blockOwnerDeletion", true}};

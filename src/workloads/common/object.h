@@ -63,9 +63,12 @@ struct OwnerKind {
 };
 inline constexpr OwnerKind kDeploymentKind{"apps/v1", "Deployment"};
 inline constexpr OwnerKind kReplicaSetKind{"apps/v1", "ReplicaSet"};
+inline constexpr OwnerKind kReplicationControllerKind{"v1", "ReplicationController"};
 inline constexpr OwnerKind kStatefulSetKind{"apps/v1", "StatefulSet"};
 inline constexpr OwnerKind kJobKind{"batch/v1", "Job"};
 inline constexpr OwnerKind kServiceKind{"v1", "Service"};
+// spec.selector of an object of this kind: a ReplicationController's is a plain map of labels.
+[[nodiscard]] Result<api::Selector> selector_of(const Object& object, const OwnerKind& kind);
 [[nodiscard]] json::Value controller_reference(const OwnerKind& kind, const Object& owner);
 
 // The condition of a type in a list of them, null if there is none.

@@ -11,11 +11,16 @@ namespace {
 
 constexpr std::string_view kFailure = "ReplicaFailure";
 
+bool is_set(const OwnerKind& kind) { return kind.kind == kReplicaSetKind.kind; }
+
 }  // namespace
 
-ReplicaSetController::ReplicaSetController(Context& context)
-    : KeyedController(context, {.name = "replicaset", .kind = kReplicaSetKind, .resource = resources::kReplicaSets},
-                      context.caches.replica_sets) {
+ReplicaSetController::ReplicaSetController(Context& context, const OwnerKind& kind)
+    : KeyedController(context,
+                      {.name = is_set(kind) ? "replicaset" : "replicationcontroller",
+                       .kind = kind,
+                       .resource = is_set(kind) ? resources::kReplicaSets : resources::kReplicationControllers},
+                      is_set(kind) ? context.caches.replica_sets : context.caches.replication_controllers) {
   expectations_.connect(context.caches.pods.core());
   context.caches.pods.add_handler([this](const kube::Change<Pod>& change) {
     add_owners(change);
@@ -25,9 +30,9 @@ ReplicaSetController::ReplicaSetController(Context& context)
 }
 
 rt::Outcome ReplicaSetController::reconcile(const Object& set, const rt::StopToken& stop) {
-  const auto selector = selector_at(set.json, {"spec", "selector"});
+  const auto selector = selector_of(set, options_.kind);
   if (!selector.ok()) return rt::Outcome::failed_for_good(selector.error().with_context("spec.selector"));
-  const ClaimRequest request{set, kReplicaSetKind, resources::kReplicaSets, resources::kPods, *selector, {}};
+  const ClaimRequest request{set, options_.kind, options_.resource, resources::kPods, *selector, {}};
   const auto pods = claim(context_.caches.pods, writer_, request, stop);
   if (!pods.ok()) return rt::Outcome::failed(pods.error());
   ReplicaSetPlan plan = plan_replica_set(set, *pods, context_.runtime.wall_now());
@@ -40,7 +45,7 @@ rt::Outcome ReplicaSetController::reconcile(const Object& set, const rt::StopTok
                   {kFailure, "True", plan.creates > 0 ? "FailedCreate" : "FailedDelete", done.error().message},
                   time_now());
   }
-  Done written = writer_.write_status(set.key(), resources::kReplicaSets, set, plan.status, stop);
+  Done written = writer_.write_status(set.key(), options_.resource, set, plan.status, stop);
   if (!done.ok()) return rt::Outcome::failed(std::move(done).error());
   if (!written.ok()) return rt::Outcome::failed(std::move(written).error());
   return done_or_after(plan.look_again);
@@ -52,7 +57,7 @@ Done ReplicaSetController::carry_out(const Object& set, const ReplicaSetPlan& pl
 }
 
 Done ReplicaSetController::create_pods(const Object& set, std::int64_t count, const rt::StopToken& stop) {
-  const json::Value pattern = pod_of_template(object_at(set.json, {"spec", "template"}), kReplicaSetKind, set);
+  const json::Value pattern = pod_of_template(object_at(set.json, {"spec", "template"}), options_.kind, set);
   const std::string prefix = set.metadata.name + "-";
   std::vector<json::Value> pods;
   for (std::int64_t i = 0; i < count; ++i) {

@@ -7,10 +7,12 @@
 
 namespace basalt::workloads {
 
-// Keeps as many pods of a ReplicaSet's template as it asks for. See README.md.
+// Keeps as many pods of a template as a ReplicaSet, or a ReplicationController, asks for: one controller for each of
+// the two kinds. See README.md.
 class ReplicaSetController final : public KeyedController {
  public:
-  explicit ReplicaSetController(Context& context);
+  // `kind` is kReplicaSetKind or kReplicationControllerKind.
+  ReplicaSetController(Context& context, const OwnerKind& kind);
 
  private:
   rt::Outcome reconcile(const Object& set, const rt::StopToken& stop) override;

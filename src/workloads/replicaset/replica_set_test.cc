@@ -171,5 +171,37 @@ TEST(ReplicaSet, FailedPodsAreReplacedAndARefusalIsSaid) {
       [](const Pod&) { return testing::Fate{.run_for = seconds(2), .exit_code = 1}; });
 }
 
+// Its selector is a plain map; all else is as with a ReplicaSet, and the two do not meddle with each other's pods.
+TEST(ReplicationController, GrowsShrinksAndCounts) {
+  with_fixture([](Fixture& f) {
+    f.cluster.apply(
+        "{apiVersion: v1, kind: ReplicationController, metadata: {name: old}, spec: {replicas: 3, selector: {app: "
+        "old}, "
+        "template: " +
+        testing::pod_template("old", "i") + "}}");
+    apply_set(f, "web", 1);
+    const auto& controllers = resources::kReplicationControllers;
+    EXPECT_TRUE(f.wait([&] { return f.number(controllers, "old", {"status", "availableReplicas"}) == 3; }));
+    EXPECT_EQ(f.number(controllers, "old", {"status", "observedGeneration"}), 1);
+    for (const json::Value& pod : f.pods("app=old")) {
+      EXPECT_EQ(list_at(pod, {"metadata", "ownerReferences"}).front().string_at({"kind"}), "ReplicationController");
+      EXPECT_EQ(list_at(pod, {"metadata", "ownerReferences"}).front().string_at({"apiVersion"}), "v1");
+    }
+    f.cluster.patch(controllers, "default", "old", R"({"spec":{"replicas":1}})");
+    EXPECT_TRUE(f.wait(
+        [&] { return f.pods("app=old").size() == 1 && f.number(controllers, "old", {"status", "replicas"}) == 1; }));
+    const std::string name(f.pods("app=old").front().string_at({"metadata", "name"}));
+    f.cluster.patch(resources::kPods, "default", name, R"({"metadata":{"labels":{"app":"free"}}})");
+    EXPECT_TRUE(f.wait([&] { return f.pods("app=old").size() == 1; }));
+    EXPECT_TRUE(list_at(*f.cluster.get(resources::kPods, "default", name), {"metadata", "ownerReferences"}).empty());
+    f.cluster.patch(controllers, "default", "old", R"({"spec":{"replicas":2}})");
+    f.cluster.patch(resources::kPods, "default", name, R"({"metadata":{"labels":{"app":"old"}}})");
+    EXPECT_TRUE(f.wait([&] { return f.pods("app=old").size() == 2 && f.count_ready("app=old") == 2; }));
+    f.cluster.remove(controllers, "default", "old");
+    EXPECT_TRUE(f.wait([&] { return f.pods("app=old").empty(); }));
+    EXPECT_EQ(f.pods("app=web").size(), 1u);
+  });
+}
+
 }  // namespace
 }  // namespace basalt::workloads

@@ -207,6 +207,7 @@ Result<ParsedPluginConfig> parse_plugin_config(std::string_view plugin, std::str
     if (config.api != "iceberg-rest" && config.api != "dashboard")
       return Error::invalid_input("api is " + base::quote(config.api) + ": it takes iceberg-rest or dashboard");
     root.truth("dashboardFallback", config.falls_back_to_dashboard);
+    root.text("warehouse", config.warehouse);
     root.duration("refreshInterval", config.refresh_interval);
     root.whole("maxConcurrentCalls", config.calls_max, 1, kCallsMax);
     static_cast<void>(root.value("extra"));

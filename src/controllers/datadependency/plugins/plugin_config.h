@@ -54,6 +54,7 @@ struct PluginConfig {
   RetryConfig retry;
   std::string api = "iceberg-rest";  // or dashboard
   bool falls_back_to_dashboard = false;
+  std::string warehouse;  // of an Iceberg REST catalog: what its configuration is asked for
   rt::Duration refresh_interval = std::chrono::minutes(5);
   int calls_max = 4;  // at once
   bool operator==(const PluginConfig&) const = default;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/encoding.h"
@@ -7,6 +8,7 @@
 #include "controllers/datadependency/plugins/table_answers.h"
 #include "net/http_client.h"
 #include "net/url.h"
+#include "rt/mutex.h"
 
 namespace basalt::controllers::datadependency {
 namespace {
@@ -132,28 +134,65 @@ class AmoroPlugin final : public DataSourcePlugin {
   HttpAsker asker_;
 };
 
-// Any server of the Iceberg REST protocol; the name is "database.table" or, with a prefix, "prefix.database.table".
+// Any server of the Iceberg REST protocol. With a warehouse the catalog says under which prefix its tables are, and the
+// name is "namespace.table" with any number of levels before the table; without, it is "database.table" or
+// "prefix.database.table".
 class IcebergPlugin final : public DataSourcePlugin {
  public:
   explicit IcebergPlugin(HttpAsker asker) : asker_(std::move(asker)) {}
 
   Resolution locate(const DataIdentity& identity, const rt::StopToken& stop) override {
-    const auto parts = base::split(identity.name, '.');
-    const bool is_whole =
-        parts.size() >= 2 && parts.size() <= 3 &&
-        std::ranges::none_of(parts, [](std::string_view part) { return part.empty() || part == ".."; });
+    std::vector<std::string_view> parts = base::split(identity.name, '.');
+    const bool has_warehouse = !asker_.config().warehouse.empty();
+    const bool is_whole = parts.size() >= 2 && (has_warehouse || parts.size() <= 3) &&
+                          std::ranges::none_of(parts, [](std::string_view part) { return part.empty(); });
     if (!is_whole)
-      return invalid_name(Error::invalid_input("the name " + base::quote(identity.name) +
-                                               " is neither database.table nor prefix.database.table"));
+      return invalid_name(Error::invalid_input(
+          "the name " + base::quote(identity.name) +
+          (has_warehouse ? " is not namespace.table" : " is neither database.table nor prefix.database.table")));
     std::string path = "/v1";
-    if (parts.size() == 3) path += "/" + net::percent_encode(parts[0]);
-    path +=
-        "/namespaces/" + net::percent_encode(parts[parts.size() - 2]) + "/tables/" + net::percent_encode(parts.back());
+    if (has_warehouse) {
+      const TableAnswer prefix = ask_prefix(stop);
+      if (prefix.kind != ResolutionKind::Found) return asker_.mapped(prefix);
+      for (const std::string_view segment : base::split(prefix.location, '/')) {
+        if (!segment.empty()) path += "/" + net::percent_encode(segment);
+      }
+    } else if (parts.size() == 3) {
+      path += "/" + net::percent_encode(parts.front());
+      parts.erase(parts.begin());
+    }
+    const std::string table = net::percent_encode(parts.back());
+    parts.pop_back();
+    path += "/namespaces/" + net::percent_encode(base::join(parts, kLevel)) + "/tables/" + table;
     return asker_.mapped(read_iceberg_answer(asker_.get(path, false, stop)));
   }
 
  private:
+  static constexpr std::string_view kLevel = "\x1f";  // between the levels of a namespace, says the protocol
+
+  // Asked once: a changed configuration makes another plugin.
+  TableAnswer ask_prefix(const rt::StopToken& stop) {
+    {
+      rt::MutexLock lock(mutex_);
+      if (prefix_) return {ResolutionKind::Found, *prefix_, "", {}};
+    }
+    TableAnswer answer = read_catalog_config(
+        asker_.get("/v1/config?warehouse=" + net::percent_encode(asker_.config().warehouse), false, stop));
+    if (answer.kind != ResolutionKind::Found) return answer;
+    if (Done clean = check_path(answer.location); !clean.ok())
+      return {ResolutionKind::Malformed, "", "the catalog's prefix is no path", {}};
+    rt::MutexLock lock(mutex_);
+    prefix_ = answer.location;
+    return answer;
+  }
+  static Done check_path(std::string_view path) {
+    for (const std::string_view segment : base::split(path, '/')) BASALT_TRY_DONE(check_segments({segment}));
+    return Ok{};
+  }
+
   HttpAsker asker_;
+  rt::Mutex mutex_;
+  std::optional<std::string> prefix_ BASALT_GUARDED_BY(mutex_);
 };
 
 // A list of names in the configuration itself.

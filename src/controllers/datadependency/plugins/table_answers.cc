@@ -117,6 +117,17 @@ TableAnswer read_iceberg_answer(const Result<net::HttpResponse>& answer) {
   return failure(ResolutionKind::Malformed, "the server's answer names no location of the table");
 }
 
+TableAnswer read_catalog_config(const Result<net::HttpResponse>& answer) {
+  if (!answer.ok()) return unanswered(answer.error());
+  if (answer->status != 200) return of_code(*answer);
+  const auto body = json::Value::parse(answer->body);
+  const bool is_config = body.ok() && body->find("overrides") != nullptr && body->find("defaults") != nullptr;
+  if (!is_config)
+    return failure(ResolutionKind::Malformed, "the server's answer is not the configuration of a catalog");
+  const std::string_view prefix = body->string_at({"overrides", "prefix"});
+  return found(std::string(prefix.empty() ? body->string_at({"defaults", "prefix"}) : prefix));
+}
+
 TableAnswer read_dashboard_answer(const Result<net::HttpResponse>& answer) {
   if (!answer.ok()) return unanswered(answer.error());
   if (answer->status == 404)

@@ -21,6 +21,8 @@ struct TableAnswer {
 
 // Of the Iceberg REST protocol: GET .../namespaces/{database}/tables/{table}.
 [[nodiscard]] TableAnswer read_iceberg_answer(const Result<net::HttpResponse>& answer);
+// Of the same: GET .../config. `location` is the prefix of all paths, which may be empty.
+[[nodiscard]] TableAnswer read_catalog_config(const Result<net::HttpResponse>& answer);
 // Of Amoro's dashboard: HTTP 200 with a code of its own inside.
 [[nodiscard]] TableAnswer read_dashboard_answer(const Result<net::HttpResponse>& answer);
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,15 +70,20 @@ class ManagerProcess {
 class PodQuota : public apiserver::AdmissionHook {
  public:
   [[nodiscard]] bool handles(const apiserver::AdmissionRequest& request) const override {
-    return is_used_up && request.type.plural == "pods" && request.operation == apiserver::Operation::Create &&
+    return (is_used_up || left) && request.type.plural == "pods" && request.operation == apiserver::Operation::Create &&
            request.subresource.empty();
   }
   Done mutate(apiserver::AdmissionRequest& /*request*/, json::Value& /*object*/) override { return Ok{}; }
   Done validate(apiserver::AdmissionRequest& request, const json::Value* /*object*/) override {
+    if (left && *left > 0) {
+      --*left;
+      return Ok{};
+    }
     return Error::make(Reason::Forbidden,
                        "pods \"" + request.name + "\" is forbidden: exceeded quota: q, limited: pods=1");
   }
   bool is_used_up = false;
+  std::optional<int> left;  // so many more
 };
 
 inline sim::Cluster::Options cluster_options(std::shared_ptr<apiserver::AdmissionHook> hook = {}) {
@@ -144,7 +150,16 @@ class Bench {
   ::testing::AssertionResult eventually(const std::function<bool()>& predicate,
                                         rt::Duration limit = std::chrono::seconds(20)) {
     if (cluster.wait_until(predicate, limit)) return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << "not within the limit; the job is " << job().to_text();
+    return ::testing::AssertionFailure() << "not within the limit; the job is " << job().to_text()
+                                         << "\nactions: " << actions();
+  }
+  // What the controller said it did, and why.
+  std::string actions() {
+    std::string all;
+    for (const json::Value& event : cluster.list(sim::resources::kEvents, "default")) {
+      if (event.string_at({"reason"}) == "ExecuteAction") all += std::string(event.string_at({"message"})) + "; ";
+    }
+    return all;
   }
   ::testing::AssertionResult reaches(std::string_view wanted, std::string_view name = "j") {
     return eventually([&] { return phase(name) == wanted; });

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,8 +20,9 @@
 #include "controllers/sharding/testing/tampering_client.h"
 #include "kube/informer.h"
 #include "kube/typed.h"
-#include "rt/sim_test_support.h"
 #include "sim/cluster.h"
+#include "sim/stage.h"
+#include "yaml/reader.h"
 
 namespace basalt::controllers::sharding::testing {
 
@@ -37,8 +40,13 @@ inline constexpr std::string_view kUsualDocument = R"(schedulerConfigs:
   type: volcano
   policies:
   - {name: allocation-rate, arguments: {minCPUUtil: 0.0, maxCPUUtil: 0.6}}
-shardSyncPeriod: "60s"
 )";
+
+// What the controller speaks to the cluster through, if not as an administrator. Set before the first test runs.
+inline kube::Client*& client_of_the_controller() {
+  static kube::Client* client = nullptr;
+  return client;
+}
 
 // Sees every version of every NodeShard and notes each moment at which two of them list the same node.
 class ExclusivityWatch {
@@ -72,18 +80,21 @@ class ExclusivityWatch {
   kube::Informer<NodeShard> shards_;
   std::map<std::string, Names> lists_;
   std::vector<std::string> violations_;
-  std::size_t versions_ = 0;
+  std::atomic<std::size_t> versions_ = 0;
 };
 
-// A cluster with one process that runs the sharding controller, and the words of its scenarios.
+// A cluster with one process that runs the sharding controller, and the words of its scenarios. In a simulation what is
+// to happen has happened after a known time. On a real server nobody knows how long a call takes, and time costs time:
+// what is to become so is waited for, and what is to stay so is looked at after a moment.
 class ShardingFixture {
  public:
-  explicit ShardingFixture(rt::SimRuntime& runtime, ShardingOptions given = {})
+  explicit ShardingFixture(rt::Runtime& runtime, ShardingOptions given = {})
       : sink(std::make_shared<CollectingLogSink>()),
         log(sink, LogLevel::Info),
-        cluster(runtime, {.log = log, .with_default_queue = false}),
+        owned_(sim::open_cluster(runtime, {.log = log, .with_default_queue = false})),
+        cluster(*owned_),
         options(std::move(given)),
-        tamper(cluster.client()),
+        tamper(client_of_the_controller() != nullptr ? *client_of_the_controller() : cluster.client()),
         exclusivity(runtime, cluster.client(), log),
         runtime_(runtime) {
     cluster.apply("{apiVersion: v1, kind: Namespace, metadata: {name: volcano-system}}");
@@ -96,12 +107,14 @@ class ShardingFixture {
       EXPECT_EQ(exclusivity.violations(), std::vector<std::string>());
     }
     EXPECT_EQ(sink->first_error(), "");
-    cluster.stop();
   }
+  ShardingFixture(const ShardingFixture&) = delete;
+  ShardingFixture& operator=(const ShardingFixture&) = delete;
 
-  void start() {
+  void start() { start(runtime_); }
+  void start(rt::Runtime& runtime) {
     process = std::make_unique<ControllerProcess>(
-        runtime_, tamper, log, std::vector<ControllerProcess::Make>{[this](ControllerContext& context) {
+        runtime, tamper, log, std::vector<ControllerProcess::Make>{[this](ControllerContext& context) {
           return make_sharding_controller(context, options);
         }});
     process->start();
@@ -114,29 +127,116 @@ class ShardingFixture {
     stop();
     start();
   }
-  void rest(rt::Duration duration) { runtime_.sleep_for(duration); }
+
+  [[nodiscard]] bool is_simulated() const { return runtime_.is_simulated(); }
+  void rest(rt::Duration duration) { sim::let_pass(runtime_, duration); }
+  // Whole periods of the flag, wherever this is.
+  void rest_periods(int count) { runtime_.sleep_for(options.shard_sync_period * count); }
+  // Nothing that began then has met a periodic sync, as far as a clock can tell.
+  [[nodiscard]] bool is_before_the_period(rt::Instant start) const {
+    return runtime_.now() - start < options.shard_sync_period * 9 / 10;
+  }
+  [[nodiscard]] rt::Instant now() const { return runtime_.now(); }
   // The debounce, the smallest interval and a little for calls.
   void settle() { rest(std::chrono::milliseconds(2500)); }
+  // Less than the period of the flag's default, so that nothing is taken for prompt that came with the period.
+  static constexpr rt::Duration kPatience = std::chrono::seconds(45);
+  // After a wait that a simulation knows to be enough.
+  void soon(const std::function<bool()>& holds, std::source_location where = std::source_location::current()) {
+    const ::testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "here");
+    if (!is_simulated()) (void)cluster.wait_until(holds, kPatience);
+    EXPECT_TRUE(holds());
+  }
+  // Every one of these lists is as given, when all has settled or after this time.
+  using Lists = std::map<std::string, Names>;
+  void becomes(const Lists& lists, std::source_location where = std::source_location::current()) {
+    becomes_within(std::chrono::milliseconds(2500), lists, where);
+  }
+  void becomes_within(rt::Duration limit, const Lists& lists,
+                      std::source_location where = std::source_location::current()) {
+    const ::testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "here");
+    Lists found;
+    const auto look = [&] {
+      for (const auto& [shard, nodes] : lists) found[shard] = desired(shard);
+      return found == lists;
+    };
+    if (is_simulated()) {
+      rest(limit);
+      (void)look();
+    } else {
+      (void)cluster.wait_until(look, kPatience);
+    }
+    EXPECT_EQ(found, lists);
+  }
+  void becomes_of_size(std::string_view shard, std::size_t size,
+                       std::source_location where = std::source_location::current()) {
+    const ::testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "here");
+    if (is_simulated()) settle();
+    if (!is_simulated())
+      (void)cluster.wait_until([&] { return exists(shard) && desired(shard).size() == size; }, kPatience);
+    EXPECT_TRUE(exists(shard)) << shard;
+    EXPECT_EQ(desired(shard).size(), size) << shard;
+  }
+  // There are these NodeShards and no others.
+  void shards_become(const Names& names, std::source_location where = std::source_location::current()) {
+    const ::testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "here");
+    if (is_simulated()) settle();
+    if (!is_simulated()) (void)cluster.wait_until([&] { return shards() == names; }, kPatience);
+    EXPECT_EQ(shards(), names);
+  }
+  // The status says what is to be added, which is the last that the controller writes of a change.
+  void status_is_written(std::string_view shard, std::source_location where = std::source_location::current()) {
+    soon(
+        [&] {
+          const Names wanted = desired(shard);
+          const Names used = names_at(shard, {"status", "nodesInUse"});
+          Names missing;
+          for (const std::string& name : wanted) {
+            if (!used.contains(name)) missing.insert(name);
+          }
+          return exists(shard) && names_at(shard, {"status", "nodesToAdd"}) == missing;
+        },
+        where);
+  }
+  void is_ready(std::source_location where = std::source_location::current()) {
+    soon([&] { return metric("volcano_sharding_ready") == 1; }, where);
+  }
+
+  // What is made and removed meanwhile is sent together where every call has to travel.
+  void at_once(const std::function<void()>& steps) {
+    if (is_simulated() || is_gathering_) return steps();
+    is_gathering_ = true;
+    steps();
+    is_gathering_ = false;
+    for (const auto& result : cluster.client().call_all(gathered_, {.in_flight_max = 16}, {}))
+      EXPECT_TRUE(result.ok()) << result.error().message;
+    gathered_.clear();
+  }
 
   void node(std::string_view name, std::string_view labels = {}, std::string_view cpu = "8",
             std::string_view more_status = {}) {
-    cluster.apply("{apiVersion: v1, kind: Node, metadata: {name: \"" + std::string(name) + "\", labels: {" +
-                  std::string(labels) + "}}, status: {capacity: {cpu: \"" + std::string(cpu) +
-                  "\", memory: 32Gi, pods: \"110\"}" + std::string(more_status) + "}}");
+    make(resources::kNodes, "",
+         "{apiVersion: v1, kind: Node, metadata: {name: \"" + std::string(name) + "\", labels: {" +
+             std::string(labels) + "}}, status: {capacity: {cpu: \"" + std::string(cpu) +
+             "\", memory: 32Gi, pods: \"110\"}" + std::string(more_status) + "}}");
   }
   void nodes(std::string_view prefix, int count) {
-    for (int i = 0; i < count; ++i) node(std::string(prefix) + std::to_string(i));
+    at_once([&] {
+      for (int i = 0; i < count; ++i) node(std::string(prefix) + std::to_string(i));
+    });
   }
   // A pod of one container that is bound and runs.
   void pod(std::string_view name, std::string_view node, std::string_view cpu, std::string_view memory = "0",
            std::string_view more_metadata = {}) {
-    cluster.apply("{apiVersion: v1, kind: Pod, metadata: {name: \"" + std::string(name) + "\"" +
-                  std::string(more_metadata) + "}, spec: {nodeName: \"" + std::string(node) +
-                  "\", containers: [{name: c, image: i, resources: {requests: {cpu: \"" + std::string(cpu) +
-                  "\", memory: \"" + std::string(memory) + "\"}}}]}}");
+    make(
+        resources::kPods, "default",
+        "{apiVersion: v1, kind: Pod, metadata: {name: \"" + std::string(name) + "\", namespace: default" +
+            std::string(more_metadata) + "}, spec: {nodeName: \"" + std::string(node) +
+            "\", automountServiceAccountToken: false, containers: [{name: c, image: i, resources: {requests: {cpu: \"" +
+            std::string(cpu) + "\", memory: \"" + std::string(memory) + "\"}}}]}}");
   }
-  void drop_pod(std::string_view name) { cluster.remove(resources::kPods, "default", name, 0); }
-  void drop_node(std::string_view name) { cluster.remove(resources::kNodes, "", name); }
+  void drop_pod(std::string_view name) { drop(resources::kPods, "default", name); }
+  void drop_node(std::string_view name) { drop(resources::kNodes, "", name); }
   void configure(std::string_view document) {
     json::Value map = json::Object{
         {"apiVersion", "v1"},
@@ -197,7 +297,12 @@ class ShardingFixture {
 
   std::shared_ptr<CollectingLogSink> sink;
   Logger log;
-  sim::Cluster cluster;
+
+ private:
+  const std::unique_ptr<sim::Driver> owned_;
+
+ public:
+  sim::Driver& cluster;
   ShardingOptions options;
   TamperingClient tamper;  // what the process speaks to the cluster through
   ExclusivityWatch exclusivity;
@@ -205,12 +310,49 @@ class ShardingFixture {
   bool allows_overlap = false;  // a test that makes somebody else write overlaps
 
  private:
-  rt::SimRuntime& runtime_;
+  void make(const kube::Resource& resource, std::string_view ns, const std::string& yaml) {
+    if (!is_gathering_) {
+      cluster.apply(yaml);
+      return;
+    }
+    const auto object = yaml::read(yaml);
+    ASSERT_TRUE(object.ok()) << yaml;
+    kube::Request request;
+    request.verb = kube::Verb::Create;
+    request.resource = resource;
+    request.ns = ns;
+    request.body = object->to_text();
+    gathered_.push_back(std::move(request));
+  }
+  void drop(const kube::Resource& resource, std::string_view ns, std::string_view name) {
+    if (!is_gathering_) {
+      cluster.remove(resource, ns, name, 0);
+      return;
+    }
+    kube::Request request;
+    request.verb = kube::Verb::Delete;
+    request.resource = resource;
+    request.ns = ns;
+    request.name = name;
+    request.grace_period_seconds = 0;
+    gathered_.push_back(std::move(request));
+  }
+
+  rt::Runtime& runtime_;
+  bool is_gathering_ = false;
+  std::vector<kube::Request> gathered_;
 };
+
+// A period that a test can wait for, wherever it runs.
+inline ShardingOptions with_period(rt::Duration on_a_real_server = std::chrono::milliseconds(500)) {
+  ShardingOptions options;
+  if (sim::chosen_place() != nullptr) options.shard_sync_period = on_a_real_server;
+  return options;
+}
 
 inline void with_sharding(std::uint64_t seeds, const std::function<void(ShardingFixture&)>& body,
                           const ShardingOptions& options = {}) {
-  rt::run_seeds(1, seeds, [&](rt::SimRuntime& runtime) {
+  sim::play(1, seeds, [&](rt::Runtime& runtime) {
     ShardingFixture fixture(runtime, options);
     body(fixture);
   });

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+#include "test/kube/scenario_rows.h"
+#include "test/kube/sharding_place.h"
+
+// The program of all sharding tests on a real API server: the scenarios that lie beside the code and in test/scenario
+// (see CMakeLists.txt), and those of sharding_real_test.cc.
+
+namespace basalt::test {
+namespace {
+
+// The table of scenarios, by its numbers.
+constexpr int kRows[] = {1,  2,  3,  5,  6,  7,  8,  9,  11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 23,
+                         24, 25, 26, 27, 29, 30, 31, 32, 33, 35, 36, 37, 38, 39, 41, 42, 43, 44, 45,
+                         47, 48, 49, 50, 51, 53, 54, 55, 56, 57, 59, 60, 61, 62, 63, 65, 66, 67, 68,
+                         69, 71, 72, 73, 74, 75, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 89, 90, 91};
+
+constexpr LeftOutTest kLeftOut[] = {
+    {"ShardingWatch.Row69_*", "five minutes of silence; on the simulated cluster they cost nothing"},
+    {"ShardingWatch.Row74_*",
+     "several periods of a minute around a clock that the test sets; no server has a part in it"},
+};
+
+constexpr std::string_view kWatchTest = "src/controllers/sharding/sharding_watch_test.cc";
+constexpr std::string_view kBench = "bench/sharding_bench.cc";
+constexpr RowElsewhere kElsewhere[] = {
+    {69, "minutes of silence of a watch: on the simulated cluster", kWatchTest, "Row69_"},
+    {74, "the clock jumps by hours: on the simulated cluster", kWatchTest, "Row74_"},
+    {84, "the end-to-end suites of Volcano: they need its program, its images and kind", "", ""},
+    {87, "300,000 pods: the bench measures the cold start", "bench/sharding_end_to_end.cc",
+     "void measure_cold_start()"},
+    {89, "30 million pods in the table, no server has a part in it: the bench", kBench, "void pod_table()"},
+    {90, "ten minutes of 20,000 pods a second: `sharding_bench soak`", kBench, "void soak("},
+    {91, "beside Volcano's controller: it needs its program", "", ""},
+};
+
+TEST(ShardingRows, EveryRowIsCoveredOrHasItsReason) { expect_covered(kRows, kLeftOut, kElsewhere); }
+
+TEST(ShardingRows, NamesAreUnderstood) {
+  EXPECT_EQ(rows_in("Row07_A"), (std::set<int>{7}));
+  EXPECT_EQ(rows_in("Rows07And09And11_A"), (std::set<int>{7, 9, 11}));
+  EXPECT_EQ(rows_in("Rows07To10And12_A"), (std::set<int>{7, 8, 9, 10, 12}));
+  EXPECT_EQ(rows_in("Rowing"), (std::set<int>{}));
+  EXPECT_EQ(rows_in("ARow7"), (std::set<int>{}));
+}
+
+// One cluster for all of them, or the reason why there is none.
+class TheCluster : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    if (!RealKube::why_skip().empty()) GTEST_SKIP() << RealKube::why_skip();
+    auto started = RealKube::start();
+    ASSERT_NE(started.kube, nullptr) << started.error;
+    place_ = std::make_unique<ShardingPlace>(std::move(started.kube));
+    ASSERT_EQ(place_->prepare(), "");
+    ShardingPlace::current() = place_.get();
+    sim::chosen_place() = place_.get();
+  }
+  void TearDown() override {
+    sim::chosen_place() = nullptr;
+    ShardingPlace::current() = nullptr;
+    place_.reset();
+  }
+
+ private:
+  std::unique_ptr<ShardingPlace> place_;
+};
+
+}  // namespace
+}  // namespace basalt::test
+
+int main(int count, char** arguments) {
+  ::testing::InitGoogleTest(&count, arguments);
+  if (GTEST_FLAG_GET(filter) == "*") GTEST_FLAG_SET(filter, basalt::test::filter_without(basalt::test::kLeftOut));
+  ::testing::AddGlobalTestEnvironment(new basalt::test::TheCluster);
+  return RUN_ALL_TESTS();
+}
