@@ -33,7 +33,7 @@ constexpr std::string_view kTypeNames[] = {"bool",  "int",  "uint", "double",   
                                            "bytes", "list", "map",  "null_type", "type"};
 // Types that messages can be made of, where a variable of that name is declared.
 constexpr std::string_view kMessageTypes[] = {"Object", "JSONPatch"};
-constexpr std::string_view kFunctionGroups[] = {"optional", "sets", "strings"};
+constexpr std::string_view kFunctionGroups[] = {"jsonpatch", "optional", "sets", "strings"};
 
 struct MacroName {
   std::string_view name;

@@ -88,8 +88,13 @@ TEST_F(ProcessNodeTest, ImagesThatArePrograms) {
 // Its owner would make another pod at once, and so on: it is tried again here instead.
 TEST_F(ProcessNodeTest, APodOfAReplicaSetDoesNotFailForWantOfAProgram) {
   begin();
+  cluster_.apply(R"({apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r}, spec: {replicas: 0, selector:
+    {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}})");
+  const auto owner = cluster_.get({"apps", "v1", "replicasets"}, "default", "r");
+  ASSERT_TRUE(owner.has_value());
   cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: kept, ownerReferences: [{apiVersion: apps/v1,
-    kind: ReplicaSet, name: r, uid: u, controller: true}]},
+    kind: ReplicaSet, name: r, controller: true, uid: )" +
+                 std::string(owner->string_at({"metadata", "uid"})) + R"(}]},
     spec: {nodeName: n1, restartPolicy: Always, containers: [{name: c, image: "nginx:1"}]}})");
   ASSERT_TRUE(cluster_.wait_until([&] {
     const json::Value status = container_status(cluster_, "kept");

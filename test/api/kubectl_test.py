@@ -178,7 +178,7 @@ def check_metrics(kubectl):
     lines = kubectl.run("get", "--raw", "/metrics").splitlines()
     for name, *labels in (("apiserver_request_total", 'code="201"', 'resource="configmaps"', 'verb="POST"'),
                           ("apiserver_request_total", 'code="409"', 'resource="configmaps"', 'verb="APPLY"'),
-                          ("apiserver_request_duration_seconds_bucket", 'resource="configmaps"', 'verb="LIST"'),
+                          ("apiserver_request_duration_seconds_bucket", 'resource="configmaps"', 'verb="GET"'),
                           ("apiserver_storage_objects", 'resource="configmaps"'),
                           ("apiserver_current_inflight_requests", 'request_kind="readOnly"')):
         found = [line for line in lines if line.startswith(name + "{") and all(label in line for label in labels)]

@@ -37,10 +37,11 @@ SECTIONS = {"[sig-api-machinery]": "The API server", "[sig-apps]": "Workloads", 
 # no more than pods that run.
 IMAGES = {"agnhost": AGNHOST, "pause": "sleep infinity", "httpd": "sleep infinity", "nginx": "sleep infinity"}
 # Of a port that all pods of a machine share there can be one user at a time.
-SHARED_PORT = ("AdmissionWebhook", "CustomResourceConversionWebhook")
+SHARED_PORT = ("AdmissionWebhook", "CustomResourceConversionWebhook", "CustomResourceFieldSelectors", "] StatefulSet ")
 # A spec that needs what neither server has (images, nodes) waits for it for many minutes: it is ended after these.
 SPEC_SECONDS = 120
-SLOW_SECONDS = 700  # of specs marked [Slow]: one waits until a server has forgotten its history
+SLOW_SECONDS = 700  # of specs that wait for minutes themselves: until a server has forgotten its history, or to see that nothing happens
+SLOW = re.compile(r"\[Slow\]|there exists conflict between pods")
 
 
 class Caretaker(threading.Thread):
@@ -194,7 +195,7 @@ def run_specs(kubeconfig, specs, folder, processes, spec_seconds, unready_nodes)
     def run(job):
         name, share = job
         seconds = spec_seconds
-        if spec_seconds and "[Slow]" in share[0]:
+        if spec_seconds and SLOW.search(share[0]):
             seconds = SLOW_SECONDS
         found = call_program(kubeconfig, exactly(share), folder, name, unready_nodes, seconds=seconds)
         results.update(found)
@@ -204,12 +205,13 @@ def run_specs(kubeconfig, specs, folder, processes, spec_seconds, unready_nodes)
 
     if spec_seconds:
         # The slowest first, so that nobody waits for it at the end.
-        others.sort(key=lambda spec: "[Slow]" not in spec)
+        others.sort(key=lambda spec: not SLOW.search(spec))
         jobs = [(f"spec-{number}", [spec]) for number, spec in enumerate(others)]
     else:
         jobs = [(f"share-{number}", others[number::processes]) for number in range(processes) if others[number::processes]]
     in_threads(processes, run, jobs)
-    in_threads(1, run, [(f"serial-{number}", [spec]) for number, spec in enumerate(alone)])
+    shares = [[spec] for spec in alone] if spec_seconds else [alone] if alone else []
+    in_threads(1, run, [(f"serial-{number}", share) for number, share in enumerate(shares)])
     return results
 
 
@@ -231,7 +233,7 @@ def table_of(columns):
     names = [name for name in ("Basalt", "kube-apiserver") if name in columns]
     lines = ["# Conformance",
              "",
-             "Kubernetes' own conformance tests, made by `test/conformance/run.py --table` from a run; not to be edited by hand.",
+             "Kubernetes' own conformance tests, made by `test/conformance/run.py --table` from what it saw; not to be edited by hand.",
              "Neither server pulls images. Basalt's process nodes run programs of this machine in place of some of the tests' images",
              "(`basalt up --image`); the kube-apiserver stands alone, without nodes, controllers and a scheduler: specs that need one of",
              "them fail there, and those of workloads and scheduling are not run."]
@@ -263,6 +265,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", choices=["basalt", "kube", "both"], default="both")
     parser.add_argument("--focus", default=FOCUS)
+    parser.add_argument("--without", help="a pattern of specs that are left out")
     parser.add_argument("--only", help="a file with one spec per line: all of them must pass")
     parser.add_argument("--up", default="", help="more flags of `basalt up`")
     parser.add_argument("--processes", type=int, default=4)
@@ -299,6 +302,8 @@ def run_all(options):
         folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="basalt-conformance-logs-"))
         os.makedirs(folder, exist_ok=True)
         specs = matching_specs(options.focus, folder)
+        if options.without:
+            specs = {spec: labels for spec, labels in specs.items() if not re.search(options.without, spec)}
         if options.only:
             with open(options.only, encoding="utf-8") as file:
                 wanted = [line.strip() for line in file if line.strip() and not line.startswith("#")]

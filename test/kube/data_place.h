@@ -68,16 +68,20 @@ class DataPlace final : public sim::Place {
     const CommandResult ready =
         kube_->kubectl({"wait", "--for=condition=Established", "--timeout=60s", "crds", "--all"});
     if (ready.exit != 0) return ready.err;
-    process_->start({"--webhook-namespace=karmada-system", "--webhook-service-name=volcano-data-admission",
-                     "--secret-name=volcano-data-admission-secret"},
-                    {"/resourcebindings/mutate"});
+    start_admission();
     return add_webhook();
   }
 
   [[nodiscard]] rt::Runtime& runtime() override { return *runtime_; }
   [[nodiscard]] rt::Duration patience() const override { return std::chrono::milliseconds(500); }
   [[nodiscard]] kube::Client& own_client() { return *own_; }
-  [[nodiscard]] AdmissionProcess& admission() { return *process_; }
+  // The admission server, as deploy/karmada/data-controller.yaml starts it.
+  void start_admission() {
+    process_->start({"--webhook-namespace=karmada-system", "--webhook-service-name=volcano-data-admission",
+                     "--secret-name=volcano-data-admission-secret"},
+                    {"/resourcebindings/mutate"});
+  }
+  void kill_admission() { (void)process_->stop(SIGKILL); }
   [[nodiscard]] std::unique_ptr<sim::Driver> open(const sim::Cluster::Options&) override {
     auto driver = std::make_unique<DataDriver>(*runtime_, *admin_);
     for (const kube::Resource& resource : {data::kClaims, data::kBindings, sim::resources::kEvents})

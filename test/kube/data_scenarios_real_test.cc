@@ -169,6 +169,30 @@ TEST(DataManagerReal, AWorkloadIsHeldSteeredMovedAndReleased) {
       1, {.starts = false});
 }
 
+// While nobody answers for it, no binding is made without its constraint, and what is overwritten the controller
+// repairs.
+TEST(DataAdmissionReal, AnAdmissionServerMayDieAndReturn) {
+  data::scenario(
+      [](Plane& plane) {
+        auto& place = dynamic_cast<DataPlace&>(*sim::chosen_place());
+        plane.system.put("prod.db.orders", {"m1"});
+        plane.claim("c", "prod.db.orders");
+        ASSERT_TRUE(plane.wait_admission("w", R"(["m2","m3"])"));
+        plane.bind("w");
+        plane.schedule("w", R"([{"name":"m1","replicas":1}])");
+        place.kill_admission();
+        EXPECT_FALSE(plane.cluster.try_create(plane.binding_text("v-deployment", "v")).ok());
+        constexpr std::string_view kOverwrite = R"({"spec":{"placement":null}})";
+        plane.cluster.patch(data::kBindings, "default", "w-deployment", kOverwrite);
+        EXPECT_TRUE(plane.wait_excluded("w", R"(["m2","m3"])"));
+        place.start_admission();
+        ASSERT_TRUE(plane.wait_admission("w", R"(["m2","m3"])"));
+        plane.cluster.patch(data::kBindings, "default", "w-deployment", kOverwrite);
+        EXPECT_EQ(plane.excluded("w"), R"(["m2","m3"])") << "in the very write";
+      },
+      1, {.has_hook = true});
+}
+
 // One cluster for all of them, or the reason why there is none.
 class TheCluster : public ::testing::Environment {
  public:

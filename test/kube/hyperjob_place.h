@@ -45,7 +45,7 @@ class HyperJobDriver final : public sim::Driver {
 class RealSide {
  public:
   RealSide(rt::Runtime& runtime, const std::vector<std::string>& manifests) : runtime_(runtime) {
-    auto started = RealKube::start();
+    auto started = RealKube::start({.apiserver_args = {"--delete-collection-workers=16"}});
     error_ = started.error;
     kube_ = std::move(started.kube);
     if (!kube_) return;

@@ -38,6 +38,8 @@ constexpr std::string_view kLeftOut[] = {
     "JobCompletedIndexes.UsersA_1226_*", "JobCompletedIndexes.OnlyWitness*", "JobCompletedIndexes.RecordsGather",
     // How often is written depends on how fast the machine is; `controllers_kube_bench` measures it.
     "JobLifecycle.TenPodsTakeAtMostEightWrites",
+    // Watches are delayed on the simulated cluster only.
+    "JobTakeOver.RestartIsFinishedWithLateWatches",
     // They need a hook inside the embedded API server.
     "JobWaiting.QuotaIsTold", "PodGroupScenario.Users5027_*",
     // Pure; nothing to see of a server.

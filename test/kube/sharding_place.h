@@ -39,8 +39,8 @@ class ShardingPlace final : public sim::Place {
 
   [[nodiscard]] RealKube& kube() { return *kube_; }
   [[nodiscard]] rt::Runtime& runtime() override { return *runtime_; }
-  // More than the smallest interval between two writes of a shard with the debounce before it.
-  [[nodiscard]] rt::Duration patience() const override { return std::chrono::milliseconds(1300); }
+  // Several times the debounce. What needs longer is waited for.
+  [[nodiscard]] rt::Duration patience() const override { return std::chrono::milliseconds(700); }
   [[nodiscard]] std::unique_ptr<sim::Driver> open(const sim::Cluster::Options&) override {
     admin_ = connect(false);  // a test before may have taken the server away
     auto driver = std::make_unique<sim::Driver>(*runtime_, *admin_);

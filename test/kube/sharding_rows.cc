@@ -3,7 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "test/kube/scenario_rows.h"
+#include "controllers/sharding/testing/rows.h"
+#include "sim/scenario_rows.h"
 #include "test/kube/sharding_place.h"
 
 // The program of all sharding tests on a real API server: the scenarios that lie beside the code and in test/scenario
@@ -12,11 +13,9 @@
 namespace basalt::test {
 namespace {
 
-// The table of scenarios, by its numbers.
-constexpr int kRows[] = {1,  2,  3,  5,  6,  7,  8,  9,  11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 23,
-                         24, 25, 26, 27, 29, 30, 31, 32, 33, 35, 36, 37, 38, 39, 41, 42, 43, 44, 45,
-                         47, 48, 49, 50, 51, 53, 54, 55, 56, 57, 59, 60, 61, 62, 63, 65, 66, 67, 68,
-                         69, 71, 72, 73, 74, 75, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 89, 90, 91};
+using sim::expect_covered;
+using sim::LeftOutTest;
+using sim::RowElsewhere;
 
 constexpr LeftOutTest kLeftOut[] = {
     {"ShardingWatch.Row69_*", "five minutes of silence; on the simulated cluster they cost nothing"},
@@ -37,14 +36,8 @@ constexpr RowElsewhere kElsewhere[] = {
     {91, "beside Volcano's controller: it needs its program", "", ""},
 };
 
-TEST(ShardingRows, EveryRowIsCoveredOrHasItsReason) { expect_covered(kRows, kLeftOut, kElsewhere); }
-
-TEST(ShardingRows, NamesAreUnderstood) {
-  EXPECT_EQ(rows_in("Row07_A"), (std::set<int>{7}));
-  EXPECT_EQ(rows_in("Rows07And09And11_A"), (std::set<int>{7, 9, 11}));
-  EXPECT_EQ(rows_in("Rows07To10And12_A"), (std::set<int>{7, 8, 9, 10, 12}));
-  EXPECT_EQ(rows_in("Rowing"), (std::set<int>{}));
-  EXPECT_EQ(rows_in("ARow7"), (std::set<int>{}));
+TEST(ShardingRows, EveryRowIsCoveredOrHasItsReason) {
+  expect_covered("on a real API server", controllers::sharding::testing::kRows, kLeftOut, kElsewhere);
 }
 
 // One cluster for all of them, or the reason why there is none.
@@ -52,7 +45,7 @@ class TheCluster : public ::testing::Environment {
  public:
   void SetUp() override {
     if (!RealKube::why_skip().empty()) GTEST_SKIP() << RealKube::why_skip();
-    auto started = RealKube::start();
+    auto started = RealKube::start({.apiserver_args = {"--delete-collection-workers=16"}});
     ASSERT_NE(started.kube, nullptr) << started.error;
     place_ = std::make_unique<ShardingPlace>(std::move(started.kube));
     ASSERT_EQ(place_->prepare(), "");
@@ -74,7 +67,7 @@ class TheCluster : public ::testing::Environment {
 
 int main(int count, char** arguments) {
   ::testing::InitGoogleTest(&count, arguments);
-  if (GTEST_FLAG_GET(filter) == "*") GTEST_FLAG_SET(filter, basalt::test::filter_without(basalt::test::kLeftOut));
+  if (GTEST_FLAG_GET(filter) == "*") GTEST_FLAG_SET(filter, basalt::sim::filter_without(basalt::test::kLeftOut));
   ::testing::AddGlobalTestEnvironment(new basalt::test::TheCluster);
   return RUN_ALL_TESTS();
 }

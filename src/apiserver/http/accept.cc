@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sort.h"
 #include "base/strings.h"
 
 namespace basalt::apiserver {
@@ -92,7 +93,7 @@ Result<Answer> negotiate(std::string_view accept, bool converts) {
     if (wishes.size() == kWishesMax) break;
     if (!base::trim(text).empty()) wishes.push_back(read_wish(text));
   }
-  std::stable_sort(wishes.begin(), wishes.end(), [](const Wish& a, const Wish& b) { return a.weight > b.weight; });
+  base::stable_sort(wishes, [](const Wish& a, const Wish& b) { return a.weight > b.weight; });
   for (const Wish& wish : wishes) {
     if (auto answer = answer_to(wish, converts)) return *answer;
   }

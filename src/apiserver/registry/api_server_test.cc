@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -437,6 +438,41 @@ TEST(Namespaces, AreFurnishedAndEmptied) {
     ASSERT_TRUE(removed.ok()) << removed.error().to_string();
     EXPECT_EQ(removed->string_at({"status", "phase"}), "Terminating");
     runtime.sleep_for(std::chrono::seconds(1));
+    EXPECT_FALSE(cluster.get(kNamespaces, "", "team").ok());
+    EXPECT_FALSE(cluster.get(kConfigMaps, "team", "one").ok());
+  });
+}
+
+// Pods may need the rest to end well: it stays while there is one of them.
+TEST(Namespaces, PodsGoFirstAndWhatIsLeftIsTold) {
+  in_simulation([](Cluster& cluster, rt::SimRuntime& runtime) {
+    const kube::Resource pods{"", "v1", "pods"};
+    ASSERT_TRUE(cluster.create(kNamespaces, "", R"({"metadata":{"name":"team"}})").ok());
+    runtime.settle();
+    ASSERT_TRUE(cluster.create(kConfigMaps, "team", config_map("one")).ok());
+    auto pod = cluster.create(pods, "team",
+                              R"({"metadata":{"name":"p","finalizers":["example.io/hold"]},)"
+                              R"("spec":{"containers":[{"name":"c","image":"i"}]}})");
+    ASSERT_TRUE(pod.ok()) << pod.error().to_string();
+    ASSERT_TRUE(cluster.call(kube::Verb::Delete, kNamespaces, "", "team").ok());
+    runtime.sleep_for(std::chrono::seconds(5));
+    EXPECT_TRUE(cluster.get(kConfigMaps, "team", "one").ok());
+    auto ns = cluster.get(kNamespaces, "", "team");
+    ASSERT_TRUE(ns.ok());
+    const std::string version = cluster.version_of(*ns);
+    std::map<std::string, std::string> told;
+    for (const json::Value& one : ns->find_path({"status", "conditions"})->as_array()) {
+      told[std::string(one.string_at({"type"}))] =
+          std::string(one.string_at({"status"})) + ": " + std::string(one.string_at({"message"}));
+    }
+    EXPECT_EQ(told["NamespaceContentRemaining"], "True: Some resources are remaining: pods. has 1 resource instances");
+    EXPECT_EQ(told["NamespaceFinalizersRemaining"],
+              "True: Some content in the namespace has finalizers remaining: example.io/hold in 1 resource instances");
+    EXPECT_TRUE(told["NamespaceDeletionContentFailure"].starts_with("False"));
+    runtime.sleep_for(std::chrono::seconds(5));
+    EXPECT_EQ(cluster.version_of(*cluster.get(kNamespaces, "", "team")), version) << "written without news";
+    ASSERT_TRUE(cluster.call(kube::Verb::Patch, pods, "team", "p", R"({"metadata":{"finalizers":null}})").ok());
+    runtime.sleep_for(std::chrono::seconds(5));
     EXPECT_FALSE(cluster.get(kNamespaces, "", "team").ok());
     EXPECT_FALSE(cluster.get(kConfigMaps, "team", "one").ok());
   });

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/time.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/metadata.h"
 #include "apiserver/registry/server_impl.h"
@@ -10,6 +11,15 @@
 
 namespace basalt::apiserver {
 namespace {
+
+std::string eviction_mark(api::Time now) {
+  const json::Value condition = json::Object{{"type", "DisruptionTarget"},
+                                             {"status", "True"},
+                                             {"reason", "EvictionByEvictionAPI"},
+                                             {"message", "Eviction API: evicting"},
+                                             {"lastTransitionTime", now.to_string()}};
+  return json::Value(json::Object{{"status", json::Object{{"conditions", json::Array{condition}}}}}).to_text();
+}
 
 // ".spec.replicas" -> the value there, null if there is none. Paths of scale have no brackets.
 const json::Value* at_path(const json::Value& object, std::string_view path) {
@@ -180,6 +190,21 @@ Result<kube::Response> ApiServerImpl::evict(const TypeRef& type, const kube::Req
     }
     removal.precondition_uid = std::string(options->string_at({"preconditions", "uid"}));
     removal.precondition_resource_version = std::string(options->string_at({"preconditions", "resourceVersion"}));
+  }
+  // Whoever made the pod can tell then that it did not fail by itself. A version that was asked for would be another.
+  if (!request.dry_run && removal.precondition_resource_version.empty()) {
+    const EntryRef stored = store_->get(store_->resource(type->storage_id()), request.ns, request.name);
+    if (!stored) return not_found(*type, request.name);
+    if (removal.precondition_uid.empty() || stored->attributes().uid() == removal.precondition_uid) {
+      kube::Request mark = removal;
+      mark.verb = kube::Verb::Patch;
+      mark.subresource = "status";
+      mark.patch_type = kube::PatchType::StrategicMerge;
+      mark.precondition_uid.clear();
+      mark.grace_period_seconds.reset();
+      mark.body = eviction_mark(api::Time::from(runtime_.wall_now()));
+      if (auto marked = call(mark, context); !marked.ok()) return marked;
+    }
   }
   auto removed = remove(type, removal, context);
   if (!removed.ok()) return removed;

@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "api/time.h"
 #include "apiserver/builtin/crd_definition.h"
 #include "apiserver/registry/metadata.h"
+#include "apiserver/system/owner_index.h"
 #include "json/value.h"
 
 namespace basalt::apiserver {
@@ -17,6 +19,46 @@ const kube::Resource kConfigMaps{"", "v1", "configmaps"};
 const kube::Resource kNamespaces{"", "v1", "namespaces"};
 const kube::Resource kServiceAccounts{"", "v1", "serviceaccounts"};
 const kube::Resource kCrds{"apiextensions.k8s.io", "v1", "customresourcedefinitions"};
+
+// The finalizers of what waits for them, at most of this many objects of a kind.
+constexpr std::size_t kFinalizersLookedAtMax = 100;
+
+void count_finalizers(Store& store, const ResourceType& type, const std::string& ns,
+                      std::map<std::string, std::size_t>& counts) {
+  ListQuery list;
+  list.resource = store.resource(type.storage_id());
+  list.ns = ns;
+  list.limit = kFinalizersLookedAtMax;
+  const auto listing = store.list(list);
+  if (!listing.ok()) return;
+  for (const EntryRef& entry : listing->entries) {
+    const auto metadata = read_collected_metadata(*entry->object());
+    if (!metadata.ok()) continue;
+    for (const std::string& finalizer : metadata->finalizers) ++counts[finalizer];
+  }
+}
+
+std::string listed(const std::map<std::string, std::size_t>& counts, std::string_view between, std::string_view start) {
+  std::string text;
+  for (const auto& [name, count] : counts) {
+    text.append(text.empty() ? start : ", ").append(name).append(between).append(std::to_string(count));
+    text.append(" resource instances");
+  }
+  return text;
+}
+
+json::Value condition(std::string_view type, bool holds, std::string_view reason, std::string_view message) {
+  return json::Object{{"type", type}, {"status", holds ? "True" : "False"}, {"reason", reason}, {"message", message}};
+}
+
+const json::Value* condition_of(const json::Value& object, std::string_view type) {
+  const json::Value* conditions = object.find_path({"status", "conditions"});
+  if (conditions == nullptr || !conditions->is_array()) return nullptr;
+  for (const json::Value& one : conditions->as_array()) {
+    if (one.string_at({"type"}) == type) return &one;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -91,14 +133,10 @@ bool NamespaceKeeper::keep_namespace(const std::string& name) {
   auto object = json::Value::parse(*entry->object());
   if (BASALT_BUG(!object.ok())) return true;
   if (!is_being_deleted(*object)) return furnish(name).ok();
-  std::size_t left = 0;
-  std::set<std::string> seen;
-  for (const auto& type : server_.types()->all()) {
-    if (!type->namespaced || !seen.insert(type->storage_id()).second) continue;
-    auto remaining = empty_of(*type, name);
-    left += remaining.ok() ? *remaining : 1;
+  if (const Rest rest = empty_namespace(name); rest.has_failed || !rest.objects.empty()) {
+    tell(*object, rest);
+    return false;
   }
-  if (left > 0) return false;
   // Nothing is left, so the namespace may go.
   json::Value& spec = object->ensure_path({"spec"});
   spec = json::Object{{"finalizers", json::Array()}};
@@ -110,6 +148,66 @@ bool NamespaceKeeper::keep_namespace(const std::string& name) {
   request.body = object->to_text();
   auto finalized = client_->call(request, stop_.token());
   return finalized.ok() || finalized.error().is(Reason::NotFound);
+}
+
+NamespaceKeeper::Rest NamespaceKeeper::empty_namespace(const std::string& ns) {
+  Rest rest;
+  std::set<std::string> seen;
+  for (const bool is_for_pods : {true, false}) {
+    for (const auto& type : server_.types()->all()) {
+      const bool is_pods = type->storage_id() == "/pods";
+      if (!type->namespaced || is_pods != is_for_pods || !seen.insert(type->storage_id()).second) continue;
+      auto remaining = empty_of(*type, ns);
+      rest.has_failed = rest.has_failed || !remaining.ok();
+      if (!remaining.ok() || *remaining == 0) continue;
+      rest.objects[type->plural + "." + type->group] = *remaining;
+      count_finalizers(server_.store(), *type, ns, rest.finalizers);
+    }
+    if (rest.has_failed || !rest.objects.empty()) break;
+  }
+  return rest;
+}
+
+// Conditions as the namespace controller of Kubernetes sets them; nothing is written while they stay the same.
+void NamespaceKeeper::tell(const json::Value& ns, const Rest& rest) {
+  const std::string remaining = listed(rest.objects, " has ", "Some resources are remaining: ");
+  const std::string held = listed(rest.finalizers, " in ", "Some content in the namespace has finalizers remaining: ");
+  const json::Array wanted = {
+      condition("NamespaceDeletionDiscoveryFailure", false, "ResourcesDiscovered",
+                "All resources successfully discovered"),
+      condition("NamespaceDeletionGroupVersionParsingFailure", false, "ParsedGroupVersions",
+                "All legacy kube types successfully parsed"),
+      condition("NamespaceDeletionContentFailure", rest.has_failed,
+                rest.has_failed ? "ContentDeletionFailed" : "ContentDeleted",
+                rest.has_failed ? "Some content could not be deleted and is tried again"
+                                : "All content successfully deleted, may be waiting on finalization"),
+      condition("NamespaceContentRemaining", !rest.objects.empty(),
+                rest.objects.empty() ? "ContentRemoved" : "SomeResourcesRemain",
+                rest.objects.empty() ? "All content successfully removed" : remaining),
+      condition("NamespaceFinalizersRemaining", !rest.finalizers.empty(),
+                rest.finalizers.empty() ? "ContentHasNoFinalizers" : "SomeFinalizersRemain",
+                rest.finalizers.empty() ? "All content-preserving finalizers finished" : held)};
+  json::Array conditions = wanted;
+  bool is_same = true;
+  for (json::Value& one : conditions) {
+    const json::Value* old = condition_of(ns, one.string_at({"type"}));
+    json::Value timeless = old != nullptr ? *old : json::Value(json::Object());
+    timeless.as_object().erase("lastTransitionTime");
+    is_same = is_same && timeless == one;
+    const bool keeps_time = old != nullptr && old->string_at({"status"}) == one.string_at({"status"});
+    one.as_object().set("lastTransitionTime", keeps_time ? std::string(old->string_at({"lastTransitionTime"}))
+                                                         : api::Time::from(runtime_.wall_now()).to_string());
+  }
+  if (is_same) return;
+  kube::Request request;
+  request.verb = kube::Verb::Patch;
+  request.resource = kNamespaces;
+  request.name = std::string(metadata_text(ns, "name"));
+  request.subresource = "status";
+  request.patch_type = kube::PatchType::Merge;
+  request.body = json::Value(json::Object{{"status", json::Object{{"conditions", std::move(conditions)}}}}).to_text();
+  // Only words: what matters is tried again anyway.
+  (void)client_->call(request, stop_.token());
 }
 
 bool NamespaceKeeper::keep_crd(const std::string& name) {

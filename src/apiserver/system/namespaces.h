@@ -8,6 +8,7 @@
 #include "apiserver/registry/api_server.h"
 #include "apiserver/registry/wake_signal.h"
 #include "base/log.h"
+#include "json/value.h"
 #include "kube/client.h"
 #include "rt/runtime.h"
 #include "rt/stop.h"
@@ -29,6 +30,14 @@ class NamespaceKeeper {
   bool keep_namespace(const std::string& name);
   bool keep_crd(const std::string& name);
   Done furnish(const std::string& ns);
+  // What is left of the objects in a namespace that is being deleted: pods go first, the rest when none is left.
+  struct Rest {
+    std::map<std::string, std::size_t> objects;     // by "plural.group"
+    std::map<std::string, std::size_t> finalizers;  // how many objects wait for each
+    bool has_failed = false;
+  };
+  [[nodiscard]] Rest empty_namespace(const std::string& ns);
+  void tell(const json::Value& ns, const Rest& rest);
   Result<std::size_t> empty_of(const ResourceType& type, const std::string& ns);
   Done ensure(const kube::Resource& resource, const std::string& ns, const std::string& name, std::string body);
 

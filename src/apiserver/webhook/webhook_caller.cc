@@ -204,7 +204,11 @@ Result<WebhookAnswer> WebhookCaller::ask(const Webhook& webhook, const Admission
   call.body = body;
   call.timeout = webhook.timeout;
   call.response_bytes_max = kAnswerBytesMax;
-  BASALT_TRY(const net::HttpResponse response, client->call(call, {}));
+  auto answered = client->call(call, {});
+  // In Go's words, which clients look for.
+  if (!answered.ok() && answered.error().is(Reason::DeadlineExceeded))
+    return Error::make(Reason::DeadlineExceeded, "Post " + base::quote(call.url) + ": context deadline exceeded");
+  BASALT_TRY(const net::HttpResponse response, std::move(answered));
   if (response.status >= 300)
     return Error::make(Reason::InternalError,
                        "the server answered " + std::to_string(response.status) + ": " + response.body.substr(0, 500));

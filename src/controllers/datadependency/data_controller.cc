@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "api/conditions.h"
@@ -14,6 +15,8 @@ namespace {
 
 // While the caches fill.
 constexpr rt::Duration kLookSoonAgain = std::chrono::milliseconds(50);
+// Claims of one table come in bursts: its status names together those that came within this time.
+constexpr rt::Duration kGather = std::chrono::milliseconds(50);
 // How old the age of what waits may be in the metrics.
 constexpr rt::Duration kAgePeriod = std::chrono::seconds(10);
 
@@ -111,8 +114,8 @@ void DataController::mark_claims_of(std::string_view index, const std::string& v
   for (const ClaimPtr& claim : claims_.by_index(index, value)) mark_claim(*claim);
 }
 
-void DataController::mark_source(const std::string& name) {
-  if (!name.empty()) queue_.add({WorkItem::Kind::OneSource, "", name});
+void DataController::mark_source(const std::string& name, rt::Duration after) {
+  if (!name.empty()) queue_.add_after({WorkItem::Kind::OneSource, "", name}, after);
 }
 
 void DataController::mark_workload(const std::string& key) {
@@ -140,27 +143,40 @@ void DataController::on_claim(const kube::Change<Claim>& change) {
   for (const ClaimPtr& claim : {change.before, change.after}) {
     if (!claim) continue;
     mark_workload(workload_key(*claim));
-    mark_source(claim->status.bound_data_source);
+    mark_source(claim->status.bound_data_source, kGather);
   }
   mark_claim(change.object());
 }
 
 void DataController::on_source(const kube::Change<Source>& change) {
-  for (const SourcePtr& source : {change.before, change.after}) {
-    if (source) mark_claims_of(indexes::kByIdentity, DataIdentity::of(*source).key());
-  }
+  const std::string& name = change.object().metadata.name;
   if (!change.after) {
     rt::MutexLock lock(mutex_);
     refresh_wishes_.erase(change.before->metadata.uid);
   }
-  mark_claims_of(indexes::kBySource, change.object().metadata.name);
-  mark_source(change.object().metadata.name);
-  // The workloads of its claims follow when it moves.
   const bool has_moved = !change.is_updated() || change.before->spec != change.after->spec ||
                          change.before->metadata.deletion_timestamp != change.after->metadata.deletion_timestamp;
-  if (!has_moved) return;
-  for (const ClaimPtr& claim : claims_.by_index(indexes::kBySource, change.object().metadata.name))
+  const bool is_own_status = !has_moved && change.before->metadata.annotations == change.after->metadata.annotations &&
+                             change.before->metadata.finalizers == change.after->metadata.finalizers;
+  mark_source(name, is_own_status ? kGather : rt::Duration());
+  if (!has_moved) return mark_forgotten(*change.before, *change.after);
+  for (const SourcePtr& source : {change.before, change.after}) {
+    if (source) mark_claims_of(indexes::kByIdentity, DataIdentity::of(*source).key());
+  }
+  // The workloads of its claims follow.
+  for (const ClaimPtr& claim : claims_.by_index(indexes::kBySource, name)) {
+    mark_claim(*claim);
     mark_workload(workload_key(*claim));
+  }
+}
+
+// Of all its claims only those that it names no longer wait for its status: one more claim must not cost a look at all.
+void DataController::mark_forgotten(const Source& before, const Source& after) {
+  std::set<std::string_view> named;
+  for (const auto& ref : after.status.claim_refs) named.insert(ref.uid);
+  for (const auto& ref : before.status.claim_refs) {
+    if (!named.contains(ref.uid)) queue_.add({WorkItem::Kind::OneClaim, ref.namespace_, ref.name});
+  }
 }
 
 void DataController::on_binding(const kube::Change<BindingView>& change) {

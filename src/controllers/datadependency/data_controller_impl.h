@@ -55,7 +55,8 @@ class DataController final : public Controller {
   void count_claim(const Claim& claim, int change);
   void mark_claim(const Claim& claim);
   void mark_claims_of(std::string_view index, const std::string& value);
-  void mark_source(const std::string& name);
+  void mark_source(const std::string& name, rt::Duration after = {});
+  void mark_forgotten(const Source& before, const Source& after);
   void mark_workload(const std::string& key);
 
   rt::Outcome work(const WorkItem& item, const rt::StopToken& stop);

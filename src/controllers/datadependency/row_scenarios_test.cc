@@ -52,6 +52,12 @@ TEST(DataDependency, AThousandClaimsOfFiftyNamespacesAskOnce) {
         ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.bound_claims(kOrders) == kCount; }));
         EXPECT_EQ(plane.system.calls, 1);
         EXPECT_EQ(plane.cluster.list(kSources).size(), 1U);
+        // Its status names those that came together in one write.
+        std::size_t writes = 0;
+        for (const std::string& call : plane.faults.call_log())
+          writes += call.starts_with("Patch") && call.find("datasources") != std::string::npos ? 1 : 0;
+        EXPECT_GE(writes, 1U);
+        EXPECT_LT(writes, 100U);
       },
       1);
 }

@@ -82,8 +82,9 @@ TEST(DataDependency, ARestartWithAHundredBoundClaimsWritesNothing) {
         plane.system.put("prod.db.orders", {"m1"});
         for (int i = 0; i < kCount; ++i) {
           plane.claim("c" + std::to_string(i), "prod.db.orders", "w" + std::to_string(i));
-          plane.bind("w" + std::to_string(i));
-          plane.schedule("w" + std::to_string(i), R"([{"name":"m1","replicas":1}])");
+          const std::string workload = "w" + std::to_string(i);
+          plane.cluster.apply(plane.binding_text(workload + "-deployment", workload) +
+                              "  clusters: [{name: m1, replicas: 1}]\n");
         }
         for (int i = 0; i < kCount; ++i) ASSERT_TRUE(plane.wait_excluded("w" + std::to_string(i), R"(["m2","m3"])"));
         plane.let_pass(std::chrono::seconds(10));

@@ -30,6 +30,11 @@ inline const kube::Resource kClusters{"cluster.karmada.io", "v1alpha1", "cluster
 // For tests only: one process of the controller manager with the hyper job controller, on any client.
 namespace basalt::controllers::hyperjob {
 
+// The table of scenarios, by its numbers.
+inline constexpr int kRows[] = {1,  2,  3,  5,  6,  7,  8,  9,  11, 12, 13, 14, 15, 17, 18, 19, 20,
+                                21, 23, 24, 25, 26, 27, 29, 30, 31, 32, 33, 35, 36, 37, 38, 39, 41,
+                                42, 43, 44, 45, 47, 48, 49, 50, 51, 53, 54, 55, 56, 57, 58};
+
 class HyperJobProcess {
  public:
   HyperJobProcess(rt::Runtime& runtime, kube::Client& client, Logger log, HyperJobControllerOptions options = {})

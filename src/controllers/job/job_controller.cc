@@ -193,8 +193,9 @@ class JobController : public Controller {
     if (entry.finished >= known) return kGather;
     if (!is_running && entry.started + std::max<std::int64_t>(replicas - known, 0) >= job->spec.min_available)
       return kGather;
-    if (entry.gathered && now < *entry.gathered + kGatherCounters) return *entry.gathered + kGatherCounters - now;
-    entry.gathered = now;
+    auto& last = pod.status.phase == "Running" ? entry.start_seen : entry.end_seen;
+    if (last && now < *last + kGatherCounters) return *last + kGatherCounters - now;
+    last = now;
     return kGather;
   }
 
@@ -484,7 +485,9 @@ class JobController : public Controller {
     std::int64_t started = 0;                        // of these
     std::int64_t finished = 0;
     std::unordered_set<std::uint64_t> marked;  // those that were marked for deletion, until they are gone
-    std::optional<rt::Instant> gathered;       // last time that counters alone were to be looked at
+    // Last time that a pod which started or ended changed nothing but counters, and was looked at soon all the same.
+    std::optional<rt::Instant> start_seen;
+    std::optional<rt::Instant> end_seen;
 
     void note(std::uint64_t id, Stage stage) {
       drop(id);

@@ -133,11 +133,13 @@ TEST(JobTakeOver, FailureIsAnswered) {
     bench.cluster.apply(volcano_job().yaml());
     make_group(bench, "Running");
     make_plugin_objects(bench);
+    const std::string group = bench.group_uid();
     for (const int index : {0, 1, 2}) make_pod(bench, index, index == 1 ? "Failed" : "Running");
     set_status(bench, "Running", R"("running":3,"taskStatusCount":{"worker":{"phase":{"Running":3}}})");
     bench.start();
     ASSERT_TRUE(bench.eventually([&] { return bench.count("retryCount") == 2; }));
     ASSERT_TRUE(bench.has_pods(0));
+    ASSERT_TRUE(bench.eventually([&] { return is_other(bench.group_uid(), group); }));
     ASSERT_TRUE(bench.admit());
     ASSERT_TRUE(bench.has_pods(3));
   });
@@ -168,8 +170,7 @@ TEST(JobTakeOver, RestartIsFinished) {
 
 // The same with watches that are behind, each by another time, and the end of the pod at any moment of it.
 TEST(JobTakeOver, RestartIsFinishedWithLateWatches) {
-  if (sim::chosen_place() != nullptr) GTEST_SKIP() << "watches are delayed on the simulated cluster only";
-  constexpr std::uint64_t kSeeds = 40;
+  constexpr std::uint64_t kSeeds = 8;
   std::uint64_t seed = 0;
   scenario(
       [&](Bench& bench) {
@@ -184,7 +185,7 @@ TEST(JobTakeOver, RestartIsFinishedWithLateWatches) {
         bench.let_pass(++seed % 2 == 0 ? 0s : 1s);
         bench.cluster.remove(resources::kPods, "default", "j-worker-0");
         ASSERT_TRUE(bench.admit());
-        bench.let_pass(std::chrono::milliseconds(100 * seed));
+        bench.let_pass(std::chrono::milliseconds(300 * seed));
         bench.cluster.remove(resources::kPods, "default", "j-worker-0", 0);
         ASSERT_TRUE(bench.has_pods(3));
         bench.set_all("Running");

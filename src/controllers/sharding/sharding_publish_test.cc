@@ -44,7 +44,8 @@ TEST(Publishing, Row49_ASmallChangeWithThePeriod) {
         const rt::Instant begin = f.now();
         f.start();
         f.becomes_of_size("s", 2);
-        f.settle();  // what is written comes back and is looked at once more
+        f.settle();  // what is written comes back and is looked at once more, a second later
+        f.settle();
         f.pod("p", "n0", "1");
         f.rest(seconds(30));
         const Names meanwhile = f.desired("s");
@@ -61,6 +62,7 @@ TEST(Publishing, Row50_ASlowClimbCounts) {
     f.configure("schedulerConfigs: [{name: s, policies: [{name: allocation-rate, arguments: {maxCPUUtil: 0.5}}]}]");
     f.becomes_of_size("s", 4);
     f.status_is_written("s");
+    f.settle();
     f.settle();
     // What counts is the climb since the last publication, of which a slow server may be at its last.
     const int pods = f.is_simulated() ? 10 : 14;
@@ -148,7 +150,8 @@ TEST(Publishing, Row56_WithTheTriggerOffOnlyThePeriodCounts) {
         const rt::Instant begin = f.now();
         f.start();
         f.becomes_of_size("volcano", 4);
-        f.settle();  // what is written comes back and is looked at once more
+        f.settle();  // what is written comes back and is looked at once more, a second later
+        f.settle();
         const std::uint64_t before = f.writes();
         f.pod("p", "n0", "7");
         f.rest(seconds(20));
@@ -166,8 +169,7 @@ TEST(Publishing, Row57_NothingChangesNothingIsWritten) {
       [](ShardingFixture& f) {
         f.status_is_written("volcano");
         f.soon([&] { return f.status("configuration") != "<none>"; });
-        f.rest(minutes(2));
-        f.rest(minutes(2));
+        f.rest_periods(6);
         const std::uint64_t before = f.writes();
         const std::uint64_t maps = f.process->writes("configmaps");
         f.rest_periods(11);

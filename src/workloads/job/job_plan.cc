@@ -193,7 +193,8 @@ void Planner::name_finished() {
 }
 
 void Planner::name_failed(const Pod& pod) {
-  const FailureVerdict verdict = pod.has_failed() ? judge_failure(job, pod) : FailureVerdict{};
+  // A pod whose node has let go of it tells no more: its conditions count as they are.
+  const FailureVerdict verdict = pod.has_failed() || pod.is_stopped ? judge_failure(job, pod) : FailureVerdict{};
   if (verdict.action == FailureAction::Ignore) return;
   uncounted_failed.insert(pod.metadata.uid.str());
   if (verdict.action == FailureAction::FailJob && failure_message.empty()) failure_message = verdict.message;

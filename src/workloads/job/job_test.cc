@@ -59,6 +59,27 @@ TEST(FailurePolicy, TheFirstRuleThatAppliesDecides) {
   EXPECT_EQ(verdict("other", 4), FailureAction::FailIndex);
 }
 
+// Evicted, and gone from its node without a last word about its phase.
+TEST(FailurePolicy, APodThatIsStoppedIsJudgedByItsConditions) {
+  const auto job = json::from_text<Object>(R"({"metadata":{"name":"j","uid":"u"},"spec":{"backoffLimit":0,
+      "completions":1,"parallelism":1,"podReplacementPolicy":"Failed","podFailurePolicy":{"rules":[
+      {"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget"}]}]}},"status":{"startTime":"2024-01-01T00:00:00Z"}})");
+  ASSERT_TRUE(job.ok());
+  for (const bool is_evicted : {true, false}) {
+    auto pod = std::make_shared<Pod>();
+    pod->metadata.name = "p";
+    pod->metadata.uid = "1";
+    pod->metadata.deletion = api::Time::from_unix(1'800'000'000);
+    pod->phase = "Running";
+    pod->is_tracked = true;
+    pod->is_stopped = true;
+    if (is_evicted) pod->conditions.push_back({"DisruptionTarget", "True"});
+    const JobPlan plan = plan_job(*job, {pod}, rt::WallTime(std::chrono::seconds(1'800'000'001)));
+    EXPECT_EQ(find_condition(plan.status, "FailureTarget") == nullptr, is_evicted);
+    EXPECT_EQ(plan.releases.size(), 1u);
+  }
+}
+
 void with_fixture(const std::function<void(Fixture&)>& body, const testing::TestKubelet::FateOf& fate) {
   rt::run_seeds(1, 4, [&](rt::SimRuntime& runtime) {
     Fixture fixture(runtime, fate);

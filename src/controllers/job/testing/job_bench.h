@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -165,10 +166,17 @@ class Bench {
     return eventually([&] { return phase(name) == wanted; });
   }
   void let_pass(rt::Duration time) { sim::let_pass(runtime_, time); }
-  // Admits the group of the job once there is one.
+  // Admits the group of the job once there is one: after a restart the next one, not the one that is about to go.
   ::testing::AssertionResult admit(std::string_view name = "j") {
-    auto found = eventually([&] { return !group_uid(name).empty(); });
-    if (found) cluster.set_pod_group_phase("default", group_name(name), "Inqueue");
+    Admitted& last = admitted_[std::string(name)];
+    std::string group;
+    auto found = eventually([&] {
+      group = group_uid(name);
+      return !group.empty() && (group != last.group || count("version", name) == last.version);
+    });
+    if (!found) return found;
+    cluster.set_pod_group_phase("default", group_name(name), "Inqueue");
+    last = {group, count("version", name)};
     return found;
   }
   ::testing::AssertionResult has_pods(std::size_t wanted, std::string_view name = "j") {
@@ -243,6 +251,11 @@ class Bench {
 
  private:
   JobControllerOptions options_;
+  struct Admitted {
+    std::string group;  // its UID
+    std::int64_t version = 0;
+  };
+  std::map<std::string, Admitted> admitted_;
 
  public:
   std::unique_ptr<ManagerProcess> process;

@@ -13,10 +13,10 @@
 #include <string>
 #include <string_view>
 
-// That a table of scenarios is covered: the tests of this program carry the rows in their names, as Row07_,
-// Rows07And09_ or Rows07To15_, and whatever else there is stands in a list with its reason.
+// For tests only: that a table of scenarios is covered: the tests of this program carry the rows in their names, as
+// Row07_, Rows07And09_ or Rows07To15_, and whatever else there is stands in a list with its reason.
 
-namespace basalt::test {
+namespace basalt::sim {
 
 struct LeftOutTest {
   std::string_view pattern;  // "Suite.Name" or the beginning of it with a '*'
@@ -66,7 +66,7 @@ inline std::string filter_without(std::span<const LeftOutTest> left_out) {
 
 // Every row is in the name of a test of this program that is not left out, or elsewhere with a reason, and not in both.
 // Whatever is left out exists.
-inline void expect_covered(std::span<const int> rows, std::span<const LeftOutTest> left_out,
+inline void expect_covered(std::string_view where, std::span<const int> rows, std::span<const LeftOutTest> left_out,
                            std::span<const RowElsewhere> elsewhere) {
   std::set<int> covered;
   std::set<std::string_view> matched;
@@ -104,10 +104,10 @@ inline void expect_covered(std::span<const int> rows, std::span<const LeftOutTes
     here += covered.contains(row);
     EXPECT_TRUE(covered.contains(row) || others.contains(row)) << "row " << row << " is nowhere";
   }
-  std::printf("scenarios: %zu of %zu rows on real API servers in %d tests, %zu elsewhere or not at all:\n", here,
-              rows.size(), tests, elsewhere.size());
+  std::printf("scenarios %.*s: %zu of %zu rows in %d tests, %zu elsewhere or not at all:\n",
+              static_cast<int>(where.size()), where.data(), here, rows.size(), tests, elsewhere.size());
   for (const RowElsewhere& one : elsewhere)
     std::printf("  row %d: %.*s\n", one.row, static_cast<int>(one.reason.size()), one.reason.data());
 }
 
-}  // namespace basalt::test
+}  // namespace basalt::sim
