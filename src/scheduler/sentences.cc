@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "api/gen/names.h"
+#include "base/strings.h"
 #include "scheduler/explain.h"
 #include "scheduler/plan.h"
 
@@ -25,8 +26,6 @@ std::string text_of(const std::vector<ResourceShortage>& shortages) {
   }
   return text;
 }
-
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
 std::string ratio(std::int64_t part, std::int64_t whole) { return std::to_string(part) + "/" + std::to_string(whole); }
 
@@ -92,16 +91,16 @@ std::string Planner::reason_text(const Group& group, PendingReason& reason) {
     case PendingKind::None:
       return "";
     case PendingKind::GroupMissing:
-      return "the pod group " + quoted(group.key.to_string()) +
+      return "the pod group " + base::quote(group.key.to_string()) +
              " that the pods name does not exist; create it, or remove " + "the annotation " +
              std::string(api::keys::kGroupName);
     case PendingKind::QueueMissing:
-      return "the queue " + quoted(reason.queue) + " does not exist; create it or choose another";
+      return "the queue " + base::quote(reason.queue) + " does not exist; create it or choose another";
     case PendingKind::QueueClosed:
-      return "the queue " + quoted(reason.queue) + ", or one above it, is closed; open it or choose another";
+      return "the queue " + base::quote(reason.queue) + ", or one above it, is closed; open it or choose another";
     case PendingKind::QueueCapability: {
       const Queue& limited = snapshot_.queues()[group.full_queue == kNone ? group.queue : group.full_queue];
-      return "the queue " + quoted(limited.name) +
+      return "the queue " + base::quote(limited.name) +
              " has reached its capability: " + limit_text(wanted, limited.capability, limited.allocated, reason);
     }
     case PendingKind::ReservedForOthers:
@@ -118,13 +117,14 @@ std::string Planner::reason_text(const Group& group, PendingReason& reason) {
       return std::to_string(group.counts.gated) + " pods of the gang are held back by scheduling gates; " +
              ratio(ready, group.min_member) + " are ready";
     case PendingKind::NotEnoughPodsOfTask:
-      return ratio(group.fitted, group.needed) + " pods of task " + quoted(group.short_task) + " exist";
+      return ratio(group.fitted, group.needed) + " pods of task " + base::quote(group.short_task) + " exist";
     case PendingKind::NotEnoughSubGroups:
       return "there are fewer complete sub-groups than the gang needs";
     case PendingKind::MakingRoom:
       return "other pods are being evicted to make room for the gang";
     case PendingKind::QueueBlocked:
-      return "the queue " + quoted(reason.queue) + " is first in, first out, and a job ahead of this one does not fit";
+      return "the queue " + base::quote(reason.queue) +
+             " is first in, first out, and a job ahead of this one does not fit";
     case PendingKind::Refused:
       return group.reason.text;
     case PendingKind::NoRoom:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/strings.h"
 
 namespace basalt::apiserver {
 namespace {
@@ -24,8 +25,6 @@ HistoryLimits limits_of(const StoreOptions& options) {
       static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(options.history_age_max).count());
   return limits;
 }
-
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
 EventType type_of(const Entry& entry) {
   if (entry.is_deleted()) return EventType::Deleted;
@@ -313,7 +312,8 @@ StoreStats StoreBase::stats() const {
 Result<EntryMaker> StoreBase::assemble(const Write& write, std::string_view key) const {
   if (write.name.empty() || write.name.find('/') != std::string_view::npos ||
       write.ns.find('/') != std::string_view::npos) {
-    return Error::make(Reason::BadRequest, "A stored object needs a name without slashes, not " + quoted(key) + ".");
+    return Error::make(Reason::BadRequest,
+                       "A stored object needs a name without slashes, not " + base::quote(key) + ".");
   }
   if (write.kind == WriteKind::Delete) return EntryMaker();
   EntryMaker::Parts parts;
@@ -323,7 +323,7 @@ Result<EntryMaker> StoreBase::assemble(const Write& write, std::string_view key)
   parts.after = write.object.after;
   parts.attributes = write.attributes;
   if (!EntryMaker::fits(parts)) {
-    return Error::make(Reason::RequestEntityTooLarge, "The object " + quoted(key) + " is too large to be stored.");
+    return Error::make(Reason::RequestEntityTooLarge, "The object " + base::quote(key) + " is too large to be stored.");
   }
   return EntryMaker::put(parts, revision_hint_.load(std::memory_order_relaxed));
 }
@@ -344,7 +344,7 @@ Result<EntryRef> StoreBase::decide(const Write& write, std::string_view key, con
 }
 
 Error StoreBase::refusal(const Write& write, Reason reason, std::string_view key, std::string_view why) const {
-  return Error::make(reason, table_.name_of(write.resource) + " " + quoted(key) + " " + std::string(why) + ".");
+  return Error::make(reason, table_.name_of(write.resource) + " " + base::quote(key) + " " + std::string(why) + ".");
 }
 
 std::uint32_t StoreBase::now_second() const {
