@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -62,9 +63,10 @@ std::ostream& operator<<(std::ostream& out, const Ending& ending) {
 // Karmada and the members in one: every job that appears runs for a while and completes, unless told otherwise.
 class PlayedFederation {
  public:
-  PlayedFederation(sim::Driver& cluster, const Workload& workload)
+  PlayedFederation(sim::Driver& cluster, const Workload& workload, const std::atomic<bool>* is_away)
       : cluster_(cluster),
         workload_(workload),
+        is_away_(is_away),
         jobs_(cluster.runtime(), cluster.client(), {}, {.reflector = {.resource = resources::kJobs}, .indexes = {}}),
         stop_(cluster.runtime()) {
     jobs_.add_handler([this](const kube::Change<api::batch::Job>& change) {
@@ -100,9 +102,10 @@ class PlayedFederation {
     if (phase.empty()) set(name, "Running");
     if (phase == "Running" && may_finish_) set(name, "Completed");
     if (phase != "Completed" || name != workload_.gone_after_success) return;
-    // Not before a controller that dies now has had a successor: what nobody saw cannot be remembered.
+    // Not before a controller that dies now has had a successor, nor while nobody can look: what nobody saw cannot be
+    // remembered.
     const rt::Instant now = cluster_.runtime().now();
-    if (!completed_) completed_ = now;
+    if (!completed_ || (is_away_ != nullptr && is_away_->load())) completed_ = now;
     if (now - *completed_ >= 1s) cluster_.remove(resources::kJobs, "default", name);
   }
   void set(const std::string& name, const std::string& phase) {
@@ -111,6 +114,7 @@ class PlayedFederation {
   }
   sim::Driver& cluster_;
   const Workload& workload_;
+  const std::atomic<bool>* const is_away_;  // the API server, from the controller; null: never
   kube::Informer<api::batch::Job> jobs_;
   rt::StopSource stop_;
   rt::Thread thread_;
@@ -124,8 +128,9 @@ using Trouble = std::function<void(kube::FaultClient& faults)>;
 
 class FaultRun {
  public:
-  FaultRun(rt::Runtime& runtime, const Workload& workload, const Trouble& trouble, rt::Duration limit)
-      : bench_(runtime, false), workload_(workload), limit_(limit), played_(bench_.cluster, workload) {
+  FaultRun(rt::Runtime& runtime, const Workload& workload, const Trouble& trouble, rt::Duration limit,
+           const std::atomic<bool>* is_away = nullptr)
+      : bench_(runtime, false), workload_(workload), limit_(limit), played_(bench_.cluster, workload, is_away) {
     if (trouble) trouble(bench_.faults);
     bench_.restart();
   }
@@ -144,6 +149,9 @@ class FaultRun {
     played_.let_finish();
     EXPECT_TRUE(wait([&] { return bench_.condition("Completed").has_value(); }))
         << workload_.name << ": " << bench_.hyper_job()->to_text();
+    if (workload_.gone_after_success[0] != '\0') {
+      EXPECT_TRUE(wait([&] { return !bench_.cluster.get(resources::kJobs, "default", workload_.gone_after_success); }));
+    }
     bench_.runtime().sleep_for(2s);
     take_over_if_crashed();
     bench_.runtime().sleep_for(2s);
@@ -303,18 +311,22 @@ TEST_P(HyperJobFaults, TheApiIsAwayForAnHour) {
     Ending ending;
     rt::run_seeds(1, 1, [&](rt::SimRuntime& runtime) {
       std::optional<rt::Thread> thief;
+      std::atomic<bool> is_away = false;
       {
         FaultRun run(
             runtime, workload,
             [&](kube::FaultClient& faults) {
-              thief.emplace(runtime, "thief", [&faults, &runtime, after] {
+              thief.emplace(runtime, "thief", [&faults, &runtime, &is_away, after] {
                 runtime.sleep_for(after);
+                is_away = true;
                 faults.set_away(true);
                 runtime.sleep_for(1h);
                 faults.set_away(false);
+                runtime.sleep_for(2min);  // the controller tries again after a while
+                is_away = false;
               });
             },
-            5000s);
+            5000s, &is_away);
         ending = run.go();
         thief->join();
       }
