@@ -345,9 +345,20 @@ void Scheduler::add_pod_conditions(const Plan& plan, Batch& batch) {
     writer.end_object();
     writer.end_array();
     end_status_patch(writer);
-    batch.add(std::move(request), [this, key = key_of(pod)](const Result<kube::Response>& result) {
+    batch.add(std::move(request), [this, &decision, key = key_of(pod)](const Result<kube::Response>& result) {
       if (result.ok()) {
         ++pod_condition_writes_;
+        // For the pods of a gang the pod group's event speaks.
+        if (decision.is_alone) {
+          events_.event({.api_version = "v1",
+                         .kind = "Pod",
+                         .ns = key.ns,
+                         .name = key.name,
+                         .uid = decision.uid,
+                         .resource_version = "",
+                         .field_path = ""},
+                        kube::EventType::Warning, "FailedScheduling", decision.message);
+        }
         return;
       }
       const PodId id = snapshot_.find_pod(key);

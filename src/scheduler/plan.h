@@ -77,6 +77,7 @@ struct PodConditionDecision {
   std::string uid;
   PendingKind kind = PendingKind::None;
   std::string message;
+  bool is_alone = false;  // not of a gang
 };
 struct QueueDecision {
   QueueId queue = kNone;

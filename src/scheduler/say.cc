@@ -145,7 +145,8 @@ void Planner::say_pod_conditions(GroupId id) {
       return;
     }
     snapshot_.set_told(pod_id, group.reason.kind);
-    plan_.pod_conditions.push_back({pod_id, pod.object->metadata.uid.str(), group.reason.kind, group.reason.text});
+    plan_.pod_conditions.push_back(
+        {pod_id, pod.object->metadata.uid.str(), group.reason.kind, group.reason.text, group.is_single});
   }
 }
 

@@ -79,6 +79,17 @@ TEST(Scheduler, PodsWithoutAGroupAreScheduledSingly) {
     }
     EXPECT_TRUE(
         world.cluster.wait_until([&] { return (world.node_of("a") == "n1") != (world.node_of("b") == "n1"); }, 5s));
+    const std::string left_over = world.node_of("a").empty() ? "a" : "b";
+    const auto is_told = [&] {
+      for (const json::Value& event : world.cluster.list(resources::kEvents, "default")) {
+        if (event.string_at({"reason"}) == "FailedScheduling" && event.string_at({"type"}) == "Warning" &&
+            event.string_at({"involvedObject", "name"}) == left_over) {
+          return event.string_at({"message"}).find("cpu") != std::string_view::npos;
+        }
+      }
+      return false;
+    };
+    EXPECT_TRUE(world.cluster.wait_until(is_told, 10s));
     world.cluster.apply(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: other}\nspec: {containers: [{name: c, image: i}]}\n");
     runtime.sleep_for(5s);

@@ -1,5 +1,5 @@
 // A check of an API server with the client library that operators are written with: shared informers (streaming and
-// classic lists), leader election, pagination, the dynamic client, discovery. Usage: client-go-check KUBECONFIG.
+// classic lists), leader election, pagination, the dynamic client, discovery, protobuf. Usage: client-go-check KUBECONFIG.
 // Prints "N passed, M failed" and exits with 1 if anything failed.
 package main
 
@@ -12,11 +12,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -71,6 +74,7 @@ func main() {
 		{"leader election", s.election},
 		{"dynamic client and a custom resource", s.customResource},
 		{"discovery", s.discover},
+		{"a client that takes protobuf and nothing else", s.protobuf},
 	}
 	passed, failed := 0, 0
 	for _, check := range checks {
@@ -347,4 +351,76 @@ func (s *suite) discover(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Objects, lists and watches, written and read by Kubernetes' own protobuf codec.
+func (s *suite) protobuf(ctx context.Context) error {
+	config := rest.CopyConfig(s.config)
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	grace, limit := int64(7), resource.MustParse("1500m")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "proto", Labels: map[string]string{"set": "proto"}},
+		Spec: corev1.PodSpec{SchedulerName: "nobody", TerminationGracePeriodSeconds: &grace,
+			Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "A", Value: "b"}},
+				LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+					HTTPGet: &corev1.HTTPGetAction{Path: "/x", Port: intstr.FromString("web")}}},
+				Ports:     []corev1.ContainerPort{{Name: "web", ContainerPort: 80}},
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": limit}}}}}}
+	pods := client.CoreV1().Pods(namespace)
+	made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	plain, err := s.clients.CoreV1().Pods(namespace).Get(ctx, "proto", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, one := range []*corev1.Pod{made, plain} {
+		one.TypeMeta = metav1.TypeMeta{}
+		one.ManagedFields = nil
+	}
+	if !equality.Semantic.DeepEqual(made, plain) {
+		return fmt.Errorf("protobuf says %v, JSON says %v", made, plain)
+	}
+	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "set=proto"})
+	if err != nil {
+		return fmt.Errorf("list: %w", err)
+	}
+	if len(list.Items) != 1 || list.Items[0].UID != made.UID || list.ResourceVersion == "" {
+		return fmt.Errorf("the list is %v", list)
+	}
+	watch, err := pods.Watch(ctx, metav1.ListOptions{LabelSelector: "set=proto", ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	defer watch.Stop()
+	zero := int64(0)
+	if err := pods.Delete(ctx, "proto", metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	for {
+		select {
+		case event, open := <-watch.ResultChan():
+			if !open {
+				return fmt.Errorf("the watch ended before the pod did")
+			}
+			seen, isPod := event.Object.(*corev1.Pod)
+			if !isPod || seen.UID != made.UID {
+				return fmt.Errorf("the watch shows %v %v", event.Type, event.Object)
+			}
+			if event.Type == "DELETED" {
+				_, err := pods.Get(ctx, "proto", metav1.GetOptions{})
+				if !apierrors.IsNotFound(err) {
+					return fmt.Errorf("the pod is gone, and its get says: %v", err)
+				}
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("no event of the deletion came")
+		}
+	}
 }

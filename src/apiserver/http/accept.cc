@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apiserver/proto/decode.h"
 #include "base/sort.h"
 #include "base/strings.h"
 
@@ -86,7 +87,7 @@ std::optional<Answer> answer_to(const Wish& wish, bool converts) {
 
 }  // namespace
 
-Result<Answer> negotiate(std::string_view accept, bool converts) {
+Result<Answer> negotiate(std::string_view accept, Offer offer) {
   if (base::trim(accept).empty()) return Answer{};
   std::vector<Wish> wishes;
   for (const std::string_view text : base::split(accept, ',')) {
@@ -95,9 +96,15 @@ Result<Answer> negotiate(std::string_view accept, bool converts) {
   }
   base::stable_sort(wishes, [](const Wish& a, const Wish& b) { return a.weight > b.weight; });
   for (const Wish& wish : wishes) {
-    if (auto answer = answer_to(wish, converts)) return *answer;
+    if (auto answer = answer_to(wish, offer.converts)) return *answer;
   }
-  return Error::make(Reason::NotAcceptable, "only the following media types are accepted: application/json");
+  const auto insists = [](const Wish& wish) {
+    return wish.media_type == proto::kMediaType && wish.is_known && wish.weight > 0 && !wish.converts;
+  };
+  if (offer.has_protobuf && std::ranges::any_of(wishes, insists)) return Answer{.is_protobuf = true};
+  std::string offered = "application/json";
+  if (offer.has_protobuf) offered.append(", ").append(proto::kMediaType);
+  return Error::make(Reason::NotAcceptable, "only the following media types are accepted: " + offered);
 }
 
 }  // namespace basalt::apiserver

@@ -7,9 +7,10 @@
 namespace basalt::apiserver {
 namespace {
 
-std::string chosen(std::string_view accept, bool converts = true) {
-  const auto answer = negotiate(accept, converts);
+std::string chosen(std::string_view accept, bool converts = true, bool has_protobuf = false) {
+  const auto answer = negotiate(accept, {.converts = converts, .has_protobuf = has_protobuf});
   if (!answer.ok()) return std::to_string(answer.error().code);
+  if (answer->is_protobuf) return "protobuf";
   switch (answer->form) {
     case AnswerForm::Object:
       return "object";
@@ -63,6 +64,18 @@ TEST(Accept, NothingThatCanBeMet) {
   EXPECT_EQ(chosen("application/json;as=Chair;g=meta.k8s.io;v=v1"), "406");
   EXPECT_EQ(chosen("application/json;v=v1;g=meta.k8s.io"), "406");
   EXPECT_EQ(chosen(",;=,"), "406");
+}
+
+TEST(Accept, ProtobufForThoseWhoInsist) {
+  const std::string protobuf = "application/vnd.kubernetes.protobuf";
+  EXPECT_EQ(chosen(protobuf, true, true), "protobuf");
+  EXPECT_EQ(chosen(protobuf + ";stream=watch", true, true), "protobuf");
+  EXPECT_EQ(chosen("text/html," + protobuf + ";q=0.1", true, true), "protobuf");
+  EXPECT_EQ(chosen(protobuf + ",application/json;q=0.1", true, true), "object");
+  EXPECT_EQ(chosen(protobuf + ", */*", true, true), "object");
+  EXPECT_EQ(chosen(protobuf + ";q=0", true, true), "406");
+  EXPECT_EQ(chosen(kProtobufMetadata, true, true), "406");
+  EXPECT_EQ(chosen(protobuf, true, false), "406");
 }
 
 TEST(Accept, WhatCannotBeConverted) {

@@ -12,6 +12,9 @@
 #include "apiserver/http/request_metrics.h"
 #include "apiserver/http/request_parser.h"
 #include "apiserver/http/table.h"
+#include "apiserver/proto/decode.h"
+#include "apiserver/proto/encode.h"
+#include "apiserver/proto/field_shapes.h"
 #include "apiserver/registry/continue_token.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/later_calls.h"
@@ -33,10 +36,28 @@ constexpr std::size_t kPathBytesMax = 8u << 10;
 
 using ResponderRef = std::shared_ptr<net::Responder>;
 
-net::Headers json_headers(std::span<const std::string> warnings = {}) {
-  net::Headers headers{{"Content-Type", "application/json"}, {"Cache-Control", "no-cache, private"}};
+net::Headers headers_of(std::string_view content_type, std::span<const std::string> warnings = {}) {
+  net::Headers headers{{"Content-Type", std::string(content_type)}, {"Cache-Control", "no-cache, private"}};
   for (const std::string& warning : warnings) headers.emplace_back("Warning", "299 - " + base::quote(warning));
   return headers;
+}
+
+net::Headers json_headers(std::span<const std::string> warnings = {}) {
+  return headers_of("application/json", warnings);
+}
+
+// The protobuf form of a JSON text.
+Result<std::string> to_protobuf(std::string_view text) {
+  BASALT_TRY(const json::Value object, json::Value::parse(text));
+  return proto::encode_object(object);
+}
+
+net::Headers stream_headers(const Answer& wish) {
+  return wish.is_protobuf ? headers_of(std::string(proto::kMediaType) + ";stream=watch") : json_headers();
+}
+
+bool has_protobuf_form(const ResourceType& type) {
+  return type.crd_name.empty() && proto::message_of_kind(type.api_version(), type.kind) != nullptr;
 }
 
 Error not_acceptable(std::string_view offered) {
@@ -228,7 +249,9 @@ class FrontImpl final : public Front {
     const auto type = server_.types()->find(path.group, path.version, path.plural);
     if (!type) return fail(*responder, no_such_resource());
     const bool converts = !type->is_virtual && (path.subresource.empty() || path.subresource == "status");
-    const auto wish = negotiate(net::find_header(http.headers, "accept"), converts && http.method != "DELETE");
+    const auto wish =
+        negotiate(net::find_header(http.headers, "accept"),
+                  {.converts = converts && http.method != "DELETE", .has_protobuf = has_protobuf_form(*type)});
     if (!wish.ok()) return fail(*responder, wish.error());
     if (wish->form == AnswerForm::MetadataList)
       return fail(*responder, not_acceptable_as("PartialObjectMetadataList", "not a list"));
@@ -254,6 +277,12 @@ class FrontImpl final : public Front {
   static void answer(net::Responder& responder, const ResourceType& type, const Answer& wish,
                      const TableOptions& options, const Result<kube::Response>& response) {
     if (!response.ok()) return fail(responder, response.error());
+    if (wish.is_protobuf) {
+      // What is done is done: an answer without a protobuf form is better sent as JSON than not at all.
+      if (auto body = to_protobuf(*response->body); body.ok()) {
+        return responder.respond(response->code, headers_of(proto::kMediaType, response->warnings), std::move(*body));
+      }
+    }
     if (wish.form == AnswerForm::Object)
       return responder.respond(response->code, json_headers(response->warnings), response->body);
     auto made = wish.form == AnswerForm::Table ? make_table(type, std::span(&response->body, 1), options)
@@ -282,7 +311,9 @@ class FrontImpl final : public Front {
             net::Responder& responder) {
     auto request = parse_list(path, query);
     if (!request.ok()) return fail(responder, request.error());
-    const auto wish = negotiate(net::find_header(http.headers, "accept"), true);
+    const auto type = server_.types()->find(path.group, path.version, path.plural);
+    const auto wish =
+        negotiate(net::find_header(http.headers, "accept"), {.has_protobuf = type && has_protobuf_form(*type)});
     if (!wish.ok()) return fail(responder, wish.error());
     if (wish->form == AnswerForm::Metadata)
       return fail(responder, not_acceptable_as("PartialObjectMetadata", "a list"));
@@ -290,7 +321,6 @@ class FrontImpl final : public Front {
     if (wish->form == AnswerForm::Table && !options.ok()) return fail(responder, options.error());
     auto page = server_.list(*request, context);
     if (!page.ok()) return fail_list(responder, page.error(), *request);
-    const auto type = server_.types()->find(path.group, path.version, path.plural);
     if (!type) return fail(responder, no_such_resource());
     if (wish->form == AnswerForm::Table) {
       options->resource_version = page->resource_version;
@@ -341,7 +371,7 @@ class FrontImpl final : public Front {
 
   static void send_list(const ResourceType& type, const kube::ListPage& page, const Answer& wish,
                         net::Responder& responder) {
-    const bool streamed = page.items.size() >= kStreamedItemsMin;
+    const bool streamed = page.items.size() >= kStreamedItemsMin && !wish.is_protobuf;
     std::string text = list_head(type, page, wish);
     if (streamed) responder.start(200, json_headers());
     for (std::size_t i = 0; i < page.items.size(); ++i) {
@@ -360,6 +390,11 @@ class FrontImpl final : public Front {
       }
     }
     text += "]}";
+    if (wish.is_protobuf) {
+      auto body = to_protobuf(text);
+      if (!body.ok()) return fail(responder, body.error());
+      return responder.respond(200, headers_of(proto::kMediaType), std::move(*body));
+    }
     if (!streamed) return responder.respond(200, json_headers(), std::move(text));
     responder.write(std::make_shared<const std::string>(std::move(text)));
     responder.finish();
@@ -369,7 +404,9 @@ class FrontImpl final : public Front {
              const RequestContext& context, const ResponderRef& responder) {
     auto request = parse_watch(path, query);
     if (!request.ok()) return fail(*responder, request.error());
-    const auto wish = negotiate(net::find_header(http.headers, "accept"), true);
+    const auto type = server_.types()->find(path.group, path.version, path.plural);
+    const auto wish =
+        negotiate(net::find_header(http.headers, "accept"), {.has_protobuf = type && has_protobuf_form(*type)});
     if (!wish.ok()) return fail(*responder, wish.error());
     auto options = table_options(query, *wish);
     if (wish->form == AnswerForm::Table && !options.ok()) return fail(*responder, options.error());
@@ -377,15 +414,14 @@ class FrontImpl final : public Front {
     if (!session.ok()) {
       if (!session.error().is(Reason::Expired)) return fail(*responder, session.error());
       // Clients know this one as an event of the watch.
-      responder->start(200, json_headers());
-      responder->write(std::make_shared<const std::string>(
-          watch_frame("ERROR", kube::encode_status(session.error(), session.error().subject))));
+      responder->start(200, stream_headers(*wish));
+      responder->write(std::make_shared<const std::string>(error_frame(*wish, session.error())));
       return responder->finish();
     }
     WatchPump::Stream stream;
     stream.session = std::move(*session);
     stream.responder = responder;
-    stream.type = server_.types()->find(path.group, path.version, path.plural);
+    stream.type = type;
     if (!stream.type) return fail(*responder, no_such_resource());
     stream.answer = *wish;
     if (options.ok()) stream.include_object = std::string(options->include_object);
@@ -393,10 +429,9 @@ class FrontImpl final : public Front {
     const rt::Duration timeout =
         request->timeout > rt::Duration::zero() ? request->timeout : runtime_.jitter(std::chrono::minutes(30), 1.0);
     stream.ends_at = runtime_.now() + timeout;
-    responder->start(200, json_headers());
+    responder->start(200, stream_headers(*wish));
     if (Done added = pump_.add(std::move(stream)); !added.ok()) {
-      responder->write(std::make_shared<const std::string>(
-          watch_frame("ERROR", kube::encode_status(added.error(), added.error().subject))));
+      responder->write(std::make_shared<const std::string>(error_frame(*wish, added.error())));
       responder->finish();
     }
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apiserver/http/table.h"
+#include "apiserver/proto/encode.h"
 #include "kube/status.h"
 
 namespace basalt::apiserver {
@@ -28,11 +29,22 @@ std::string_view type_name(kube::WatchEventType type) {
 
 }  // namespace
 
-std::string watch_frame(std::string_view type, std::string_view object) {
+std::string watch_frame(const Answer& answer, std::string_view type, std::string_view object) {
+  if (answer.is_protobuf) {
+    const auto value = json::Value::parse(object);
+    const auto frame = value.ok() ? proto::encode_watch_frame(type, *value) : Result<std::string>(Error(value.error()));
+    if (frame.ok()) return *frame;
+    // Only what is not of its kind's shape: the reader learns that it missed something, and lists again.
+    return type == "ERROR" ? std::string() : error_frame(answer, frame.error());
+  }
   std::string frame;
   frame.reserve(type.size() + object.size() + 32);
   frame.append(R"({"type":")").append(type).append(R"(","object":)").append(object).append("}\n");
   return frame;
+}
+
+std::string error_frame(const Answer& answer, const Error& error) {
+  return watch_frame(answer, "ERROR", kube::encode_status(error, error.subject));
 }
 
 WatchPump::WatchPump(rt::Runtime& runtime, Logger log, Options options)
@@ -134,16 +146,14 @@ std::shared_ptr<const std::string> WatchPump::frame_of(Stream& stream, const kub
     if (made.ok()) made_text = std::move(*made);
     object = made_text;
   }
-  return std::make_shared<const std::string>(watch_frame(type_name(event.type), object));
+  return std::make_shared<const std::string>(watch_frame(stream.answer, type_name(event.type), object));
 }
 
 bool WatchPump::pump(Stream& stream) {
   for (int i = 0; i < kEventsPerTurn; ++i) {
     auto event = stream.session->poll();
     if (!event.ok()) {
-      const Error& error = event.error();
-      stream.responder->write(
-          std::make_shared<const std::string>(watch_frame("ERROR", kube::encode_status(error, error.subject))));
+      stream.responder->write(std::make_shared<const std::string>(error_frame(stream.answer, event.error())));
       stream.responder->finish();
       return false;
     }

@@ -68,7 +68,9 @@ class WatchPump {
   rt::Thread thread_;
 };
 
-// {"type":"ADDED","object":...} and a line end.
-[[nodiscard]] std::string watch_frame(std::string_view type, std::string_view object);
+// {"type":"ADDED","object":...} and a line end, or what stands for it in protobuf.
+[[nodiscard]] std::string watch_frame(const Answer& answer, std::string_view type, std::string_view object);
+// The event that tells why a watch ends.
+[[nodiscard]] std::string error_frame(const Answer& answer, const Error& error);
 
 }  // namespace basalt::apiserver

@@ -90,4 +90,30 @@ bool WireReader::skip(WireType type) {
   }
 }
 
+void WireWriter::varint(std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80u);
+  bytes_ += static_cast<char>(value);
+}
+
+void WireWriter::tag(std::uint32_t number, WireType type) {
+  varint(static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(type));
+}
+
+void WireWriter::varint_field(std::uint32_t number, std::uint64_t value) {
+  tag(number, WireType::Varint);
+  varint(value);
+}
+
+void WireWriter::fixed64_field(std::uint32_t number, double value) {
+  tag(number, WireType::Fixed64);
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  for (int i = 0; i < 64; i += 8) bytes_ += static_cast<char>(bits >> i & 0xFFu);
+}
+
+void WireWriter::bytes_field(std::uint32_t number, std::string_view value) {
+  tag(number, WireType::Bytes);
+  varint(value.size());
+  bytes_ += value;
+}
+
 }  // namespace basalt::apiserver::proto

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace basalt::apiserver::proto {
 
@@ -32,6 +34,24 @@ class WireReader {
   [[nodiscard]] bool drop(std::size_t count);
 
   std::string_view bytes_;
+};
+
+// Writes it, behind what it begins with.
+class WireWriter {
+ public:
+  explicit WireWriter(std::string begin = {}) : bytes_(std::move(begin)) {}
+
+  [[nodiscard]] std::string_view bytes() const { return bytes_; }
+  [[nodiscard]] std::string take() && { return std::move(bytes_); }
+  void varint_field(std::uint32_t number, std::uint64_t value);
+  void fixed64_field(std::uint32_t number, double value);
+  void bytes_field(std::uint32_t number, std::string_view value);
+
+ private:
+  void tag(std::uint32_t number, WireType type);
+  void varint(std::uint64_t value);
+
+  std::string bytes_;
 };
 
 }  // namespace basalt::apiserver::proto
