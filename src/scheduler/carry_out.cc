@@ -38,6 +38,17 @@ kube::Request request_for(kube::Verb verb, const kube::Resource& resource, const
 
 api::ObjectKey key_of(const SchedulablePod& pod) { return {pod.metadata.namespace_.str(), pod.metadata.name.str()}; }
 
+kube::ObjectReference reference_to(std::string_view api_version, std::string_view kind, const api::ObjectKey& key,
+                                   std::string_view uid) {
+  kube::ObjectReference reference;
+  reference.api_version = api_version;
+  reference.kind = kind;
+  reference.ns = key.ns;
+  reference.name = key.name;
+  reference.uid = uid;
+  return reference;
+}
+
 std::string binding_body(const api::ObjectKey& pod, std::string_view uid, std::string_view node) {
   std::string body = R"({"apiVersion":"v1","kind":"Binding","metadata":{"namespace":)";
   json::append_quoted(body, pod.ns);
@@ -258,14 +269,8 @@ void Scheduler::add_evictions(const Plan& plan, Batch& batch) {
       if (result.ok()) {
         ++evictions_;
         evictions_counter_.add();
-        events_.event({.api_version = "v1",
-                       .kind = "Pod",
-                       .ns = key.ns,
-                       .name = key.name,
-                       .uid = decision.uid,
-                       .resource_version = "",
-                       .field_path = ""},
-                      kube::EventType::Normal, std::string(decision.reason), decision.message);
+        events_.event(reference_to("v1", "Pod", key, decision.uid), kube::EventType::Normal,
+                      std::string(decision.reason), decision.message);
       } else if (!result.error().is(Reason::NotFound) && id != kNone) {
         snapshot_.clear_evicting(id);
         snapshot_.note_freed();  // whoever needs the room asks again
@@ -297,13 +302,7 @@ void Scheduler::add_statuses(const Plan& plan, Batch& batch) {
         snapshot_.wrote_status(id, decision.status, kube::parse_revision(kube::resource_version_of(*result)));
         if (!decision.is_new_condition || decision.status.conditions.empty()) return;
         const auto& condition = decision.status.conditions.back();
-        events_.event({.api_version = std::string(api::scheduling::PodGroup::kind_info().api_version()),
-                       .kind = "PodGroup",
-                       .ns = key.ns,
-                       .name = key.name,
-                       .uid = decision.uid,
-                       .resource_version = "",
-                       .field_path = ""},
+        events_.event(reference_to(api::scheduling::PodGroup::kind_info().api_version(), "PodGroup", key, decision.uid),
                       kube::EventType::Warning, condition.type, condition.message);
         return;
       }
@@ -350,14 +349,8 @@ void Scheduler::add_pod_conditions(const Plan& plan, Batch& batch) {
         ++pod_condition_writes_;
         // For the pods of a gang the pod group's event speaks.
         if (decision.is_alone) {
-          events_.event({.api_version = "v1",
-                         .kind = "Pod",
-                         .ns = key.ns,
-                         .name = key.name,
-                         .uid = decision.uid,
-                         .resource_version = "",
-                         .field_path = ""},
-                        kube::EventType::Warning, "FailedScheduling", decision.message);
+          events_.event(reference_to("v1", "Pod", key, decision.uid), kube::EventType::Warning, "FailedScheduling",
+                        decision.message);
         }
         return;
       }

@@ -58,9 +58,15 @@ inline bool is_left_out(std::string_view full_name, std::span<const LeftOutTest>
   return false;
 }
 
+// The filter of GoogleTest that leaves these tests out.
 inline std::string filter_without(std::span<const LeftOutTest> left_out) {
   std::string filter = "*-";
-  for (const LeftOutTest& one : left_out) filter += std::string(one.pattern) + ":";
+  for (const LeftOutTest& one : left_out) filter.append(one.pattern).append(":");
+  return filter;
+}
+inline std::string filter_without(std::span<const std::string_view> patterns) {
+  std::string filter = "*-";
+  for (const std::string_view pattern : patterns) filter.append(pattern).append(":");
   return filter;
 }
 

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "base/encoding.h"
-#include "controllers/datadependency/scenario_rows.h"
 #include "controllers/manager/controller_manager.h"
+#include "sim/scenario_rows.h"
 #include "test/kube/data_place.h"
 #include "test/kube/metadata_server.h"
+#include "test/kube/scenario_program.h"
 
 // The scenarios of data dependencies, the very tests that lie beside the code (see CMakeLists.txt for the files), on a
 // real API server with a real admission server; and the plugin for Amoro against a metadata service over HTTP.
@@ -24,39 +25,13 @@ using namespace std::chrono_literals;
 using data::Plane;
 
 // What is left out here, and why.
-struct LeftOut {
-  std::string_view test;
-  std::string_view reason;
-};
-constexpr LeftOut kLeftOut[] = {
+constexpr sim::LeftOutTest kLeftOut[] = {
     {"DataDependency.AThousandClaimsOfFiftyNamespacesAskOnce", "thousands of writes; a hundred claims are played"},
     {"DataDependency.AFlappingLocalityMovesAWorkloadRarely", "minutes are what it is about"},
     {"DataDependency.TheAgeOfWhatWaitsGrowsAndEnds", "minutes are what it is about"},
     {"DataDependency.AWorkloadWithoutAKindIsToldWhereTheSchemaLetsItPass", "it changes the schema for all others"},
     {"Resolver.TenThousandWhoWantToKnowAreOneQuestion", "it needs no server"},
 };
-bool is_left_out(std::string_view test) {
-  return std::any_of(std::begin(kLeftOut), std::end(kLeftOut), [&](const LeftOut& one) { return one.test == test; });
-}
-
-TEST(DataRowsReal, EveryRowPlaysHereOrSaysWhyNot) {
-  int played = 0;
-  int excused = 0;
-  for (const data::ScenarioRow& row : data::scenario_rows()) {
-    const bool plays = std::any_of(row.tests.begin(), row.tests.end(), [](std::string_view test) {
-      if (test.starts_with("kube:")) return true;
-      const bool is_here = test.starts_with("DataDependency.") || test.starts_with("DataDependencyAdmission.");
-      return is_here && !is_left_out(test);
-    });
-    EXPECT_NE(plays, !row.not_on_a_real_server.empty()) << "row " << row.number << ", " << row.what;
-    ++(plays ? played : excused);
-    if (!plays) {
-      std::printf("row %d, %s: %s\n", row.number, std::string(row.what).c_str(),
-                  std::string(row.not_on_a_real_server).c_str());
-    }
-  }
-  std::printf("rows on a real API server: %d; with a reason why not: %d\n", played, excused);
-}
 
 // What the claim on a table says in the end.
 struct Fate {
@@ -193,39 +168,22 @@ TEST(DataAdmissionReal, AnAdmissionServerMayDieAndReturn) {
       1, {.has_hook = true});
 }
 
-// One cluster for all of them, or the reason why there is none.
-class TheCluster : public ::testing::Environment {
- public:
-  void SetUp() override {
-    const std::string skip = RealKube::why_skip();
-    if (!skip.empty()) GTEST_SKIP() << skip;
-    auto started = RealKube::start();
-    ASSERT_NE(started.kube, nullptr) << started.error;
-    place_ = std::make_unique<DataPlace>(std::move(started.kube));
-    ASSERT_EQ(place_->prepare(), "");
-    sim::chosen_place() = place_.get();
-    data::chosen_own_client() = &place_->own_client();
-  }
-  void TearDown() override {
-    data::chosen_own_client() = nullptr;
-    sim::chosen_place() = nullptr;
-    place_.reset();
-  }
-
- private:
-  std::unique_ptr<DataPlace> place_;
-};
+std::unique_ptr<sim::Place> open_cluster(std::string& error) {
+  auto started = RealKube::start();
+  error = started.error;
+  if (!started.kube) return nullptr;
+  auto place = std::make_unique<DataPlace>(std::move(started.kube));
+  error = place->prepare();
+  data::chosen_own_client() = &place->own_client();
+  return place;
+}
 
 }  // namespace
 }  // namespace basalt::test
 
 int main(int count, char** arguments) {
-  ::testing::InitGoogleTest(&count, arguments);
-  if (GTEST_FLAG_GET(filter) == "*") {
-    std::string filter = "*-";
-    for (const auto& [test, reason] : basalt::test::kLeftOut) filter += std::string(test) + ":";
-    GTEST_FLAG_SET(filter, filter);
-  }
-  ::testing::AddGlobalTestEnvironment(new basalt::test::TheCluster);
-  return RUN_ALL_TESTS();
+  return basalt::test::run_scenarios(count, arguments,
+                                     {.open = basalt::test::open_cluster,
+                                      .close = [] { basalt::test::data::chosen_own_client() = nullptr; },
+                                      .filter = basalt::sim::filter_without(basalt::test::kLeftOut)});
 }

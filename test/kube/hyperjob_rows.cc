@@ -5,6 +5,7 @@
 
 #include "sim/scenario_rows.h"
 #include "test/kube/hyperjob_place.h"
+#include "test/kube/scenario_program.h"
 
 // The program of all hyper job tests on real API servers: the scenarios that lie beside the code (see CMakeLists.txt),
 // on the host, and those of hyperjob_real_test.cc, on host and member.
@@ -31,32 +32,19 @@ TEST(HyperJobRows, EveryRowIsCoveredOrHasItsReason) {
   expect_covered("on real API servers", controllers::hyperjob::kRows, kLeftOut, kElsewhere);
 }
 
-// One host for all of them, or the reason why there is none.
-class TheHost : public ::testing::Environment {
- public:
-  void SetUp() override {
-    if (!RealKube::why_skip().empty()) GTEST_SKIP() << RealKube::why_skip();
-    place_ = std::make_unique<HyperJobPlace>();
-    ASSERT_EQ(place_->error(), "");
-    HyperJobPlace::current() = place_.get();
-    sim::chosen_place() = place_.get();
-  }
-  void TearDown() override {
-    sim::chosen_place() = nullptr;
-    HyperJobPlace::current() = nullptr;
-    place_.reset();
-  }
-
- private:
-  std::unique_ptr<HyperJobPlace> place_;
-};
+std::unique_ptr<sim::Place> open_host(std::string& error) {
+  auto place = std::make_unique<HyperJobPlace>();
+  error = place->error();
+  HyperJobPlace::current() = place.get();
+  return place;
+}
 
 }  // namespace
 }  // namespace basalt::test
 
 int main(int count, char** arguments) {
-  ::testing::InitGoogleTest(&count, arguments);
-  if (GTEST_FLAG_GET(filter) == "*") GTEST_FLAG_SET(filter, basalt::sim::filter_without(basalt::test::kLeftOut));
-  ::testing::AddGlobalTestEnvironment(new basalt::test::TheHost);
-  return RUN_ALL_TESTS();
+  return basalt::test::run_scenarios(count, arguments,
+                                     {.open = basalt::test::open_host,
+                                      .close = [] { basalt::test::HyperJobPlace::current() = nullptr; },
+                                      .filter = basalt::sim::filter_without(basalt::test::kLeftOut)});
 }

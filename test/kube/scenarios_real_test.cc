@@ -14,9 +14,11 @@
 #include "kube/kubeconfig.h"
 #include "kube/rest_client.h"
 #include "rt/real_runtime.h"
+#include "sim/scenario_rows.h"
 #include "sim/stage.h"
 #include "test/kube/kube_fixture.h"
 #include "test/kube/played_collector.h"
+#include "test/kube/scenario_program.h"
 
 // The scenarios of the controllers of jobs, queues, pod groups and of the collector, the very tests that lie beside the
 // code (see CMakeLists.txt for the files), on a real API server: scheduler and kubelet are played by the tests, the
@@ -114,42 +116,24 @@ class RealPlace final : public sim::Place {
   std::unique_ptr<PlayedCollector> collector_;
 };
 
-// One cluster for all of them, or the reason why there is none.
-class TheCluster : public ::testing::Environment {
- public:
-  void SetUp() override {
-    const std::string skip = RealKube::why_skip();
-    if (!skip.empty()) GTEST_SKIP() << skip;
-    auto started = RealKube::start();
-    ASSERT_NE(started.kube, nullptr) << started.error;
-    const std::filesystem::path crds = std::filesystem::path(BASALT_SOURCE_DIR) / "deploy/crds";
-    const CommandResult applied = started.kube->kubectl({"apply", "--server-side", "--filename=" + crds.string()});
-    ASSERT_EQ(applied.exit, 0) << applied.err;
-    const CommandResult ready =
-        started.kube->kubectl({"wait", "--for=condition=Established", "--timeout=60s", "crds", "--all"});
-    ASSERT_EQ(ready.exit, 0) << ready.err;
-    place_ = std::make_unique<RealPlace>(std::move(started.kube));
-    sim::chosen_place() = place_.get();
-  }
-  void TearDown() override {
-    sim::chosen_place() = nullptr;
-    place_.reset();
-  }
-
- private:
-  std::unique_ptr<RealPlace> place_;
-};
+std::unique_ptr<sim::Place> open_cluster(std::string& error) {
+  auto started = RealKube::start();
+  error = started.error;
+  if (!started.kube) return nullptr;
+  const std::filesystem::path crds = std::filesystem::path(BASALT_SOURCE_DIR) / "deploy/crds";
+  const CommandResult applied = started.kube->kubectl({"apply", "--server-side", "--filename=" + crds.string()});
+  if (applied.exit != 0) error = applied.err;
+  const CommandResult ready =
+      started.kube->kubectl({"wait", "--for=condition=Established", "--timeout=60s", "crds", "--all"});
+  if (ready.exit != 0) error = ready.err;
+  return std::make_unique<RealPlace>(std::move(started.kube));
+}
 
 }  // namespace
 }  // namespace basalt::test
 
 int main(int count, char** arguments) {
-  ::testing::InitGoogleTest(&count, arguments);
-  if (GTEST_FLAG_GET(filter) == "*") {
-    std::string filter = "*-";
-    for (const std::string_view name : basalt::test::kLeftOut) filter += std::string(name) + ":";
-    GTEST_FLAG_SET(filter, filter);
-  }
-  ::testing::AddGlobalTestEnvironment(new basalt::test::TheCluster);
-  return RUN_ALL_TESTS();
+  return basalt::test::run_scenarios(
+      count, arguments,
+      {.open = basalt::test::open_cluster, .filter = basalt::sim::filter_without(basalt::test::kLeftOut)});
 }

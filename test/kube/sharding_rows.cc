@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "controllers/sharding/testing/rows.h"
 #include "sim/scenario_rows.h"
+#include "test/kube/scenario_program.h"
 #include "test/kube/sharding_place.h"
 
 // The program of all sharding tests on a real API server: the scenarios that lie beside the code and in test/scenario
@@ -40,34 +42,22 @@ TEST(ShardingRows, EveryRowIsCoveredOrHasItsReason) {
   expect_covered("on a real API server", controllers::sharding::testing::kRows, kLeftOut, kElsewhere);
 }
 
-// One cluster for all of them, or the reason why there is none.
-class TheCluster : public ::testing::Environment {
- public:
-  void SetUp() override {
-    if (!RealKube::why_skip().empty()) GTEST_SKIP() << RealKube::why_skip();
-    auto started = RealKube::start({.apiserver_args = {"--delete-collection-workers=16"}});
-    ASSERT_NE(started.kube, nullptr) << started.error;
-    place_ = std::make_unique<ShardingPlace>(std::move(started.kube));
-    ASSERT_EQ(place_->prepare(), "");
-    ShardingPlace::current() = place_.get();
-    sim::chosen_place() = place_.get();
-  }
-  void TearDown() override {
-    sim::chosen_place() = nullptr;
-    ShardingPlace::current() = nullptr;
-    place_.reset();
-  }
-
- private:
-  std::unique_ptr<ShardingPlace> place_;
-};
+std::unique_ptr<sim::Place> open_cluster(std::string& error) {
+  auto started = RealKube::start({.apiserver_args = {"--delete-collection-workers=16"}});
+  error = started.error;
+  if (!started.kube) return nullptr;
+  auto place = std::make_unique<ShardingPlace>(std::move(started.kube));
+  error = place->prepare();
+  ShardingPlace::current() = place.get();
+  return place;
+}
 
 }  // namespace
 }  // namespace basalt::test
 
 int main(int count, char** arguments) {
-  ::testing::InitGoogleTest(&count, arguments);
-  if (GTEST_FLAG_GET(filter) == "*") GTEST_FLAG_SET(filter, basalt::sim::filter_without(basalt::test::kLeftOut));
-  ::testing::AddGlobalTestEnvironment(new basalt::test::TheCluster);
-  return RUN_ALL_TESTS();
+  return basalt::test::run_scenarios(count, arguments,
+                                     {.open = basalt::test::open_cluster,
+                                      .close = [] { basalt::test::ShardingPlace::current() = nullptr; },
+                                      .filter = basalt::sim::filter_without(basalt::test::kLeftOut)});
 }

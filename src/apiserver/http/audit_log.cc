@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "api/time.h"
+#include "apiserver/http/observed_responder.h"
 #include "json/value.h"
 
 namespace basalt::apiserver {
@@ -45,50 +45,23 @@ json::Value object_json(const ApiPath& path) {
   return object;
 }
 
-// Passes everything on; the first end of the answer is what the log tells.
-class AuditedResponder final : public net::Responder {
+// What an answer came to is what the log tells.
+class AuditedResponder final : public ObservedResponder {
  public:
   AuditedResponder(rt::Runtime& runtime, std::shared_ptr<AuditLog> log, std::shared_ptr<net::Responder> inner,
                    std::shared_ptr<AuditRecord> record)
-      : runtime_(runtime), log_(std::move(log)), inner_(std::move(inner)), record_(std::move(record)) {}
-  ~AuditedResponder() override { complete(500); }  // unanswered: the client gets a 500
-
-  void respond(int status, net::Headers headers, std::shared_ptr<const std::string> body) override {
-    complete(status);
-    inner_->respond(status, std::move(headers), std::move(body));
-  }
-  void start(int status, net::Headers headers) override {
-    code_.store(status);
-    log_->write(audit_line(*record_, AuditStage::Started, status, runtime_.wall_now()));
-    inner_->start(status, std::move(headers));
-  }
-  std::optional<std::size_t> write(std::shared_ptr<const std::string> piece) override {
-    return inner_->write(std::move(piece));
-  }
-  void finish() override {
-    complete(200);
-    inner_->finish();
-  }
-  void abort() override {
-    complete(200);
-    inner_->abort();
-  }
-  [[nodiscard]] bool is_closed() const override { return inner_->is_closed(); }
-  void on_close(std::function<void()> callback) override { inner_->on_close(std::move(callback)); }
+      : ObservedResponder(std::move(inner)), runtime_(runtime), log_(std::move(log)), record_(std::move(record)) {}
+  ~AuditedResponder() override { end(500); }
 
  private:
-  void complete(int status) {
-    if (is_complete_.exchange(true)) return;
-    const int begun = code_.load();
-    log_->write(audit_line(*record_, AuditStage::Complete, begun != 0 ? begun : status, runtime_.wall_now()));
+  void on_start(int code) override {
+    log_->write(audit_line(*record_, AuditStage::Started, code, runtime_.wall_now()));
   }
+  void on_end(int code) override { log_->write(audit_line(*record_, AuditStage::Complete, code, runtime_.wall_now())); }
 
   rt::Runtime& runtime_;
   const std::shared_ptr<AuditLog> log_;
-  const std::shared_ptr<net::Responder> inner_;
   const std::shared_ptr<AuditRecord> record_;
-  std::atomic<int> code_{0};  // of an answer that streams
-  std::atomic<bool> is_complete_{false};
 };
 
 }  // namespace

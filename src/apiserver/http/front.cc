@@ -22,7 +22,7 @@
 #include "base/check.h"
 #include "base/random_name.h"
 #include "base/strings.h"
-#include "json/writer.h"
+#include "json/value.h"
 #include "kube/status.h"
 
 namespace basalt::apiserver {
@@ -344,34 +344,32 @@ class FrontImpl final : public Front {
     responder.respond(error.code, json_headers(), status->to_text());
   }
 
+  static json::Value list_metadata(const kube::ListPage& page) {
+    json::Object metadata{{"resourceVersion", page.resource_version}};
+    if (!page.continue_token.empty()) metadata.set("continue", page.continue_token);
+    if (page.remaining_item_count) metadata.set("remainingItemCount", *page.remaining_item_count);
+    return metadata;
+  }
+
   static std::string list_head(const ResourceType& type, const kube::ListPage& page, const Answer& wish) {
-    std::string metadata;
-    {
-      json::Writer writer(metadata);
-      writer.begin_object();
-      writer.key("resourceVersion");
-      writer.string(page.resource_version);
-      if (!page.continue_token.empty()) {
-        writer.key("continue");
-        writer.string(page.continue_token);
-      }
-      if (page.remaining_item_count) {
-        writer.key("remainingItemCount");
-        writer.integer(*page.remaining_item_count);
-      }
-      writer.end_object();
-    }
     const bool is_metadata = wish.form == AnswerForm::MetadataList;
     const std::string kind = is_metadata ? "PartialObjectMetadataList" : type.list_kind;
     const std::string version = is_metadata ? "meta.k8s.io/" + std::string(wish.version) : type.api_version();
     std::string text = "{\"kind\":" + base::quote(kind) + ",\"apiVersion\":" + base::quote(version);
-    text.append(",\"metadata\":").append(metadata).append(",\"items\":[");
+    text.append(",\"metadata\":").append(list_metadata(page).to_text()).append(",\"items\":[");
     return text;
+  }
+
+  static void send_protobuf_list(const ResourceType& type, const kube::ListPage& page, net::Responder& responder) {
+    auto body = proto::encode_list(type.api_version(), type.kind, list_metadata(page), page.items);
+    if (!body.ok()) return fail(responder, body.error());
+    responder.respond(200, headers_of(proto::kMediaType), std::move(*body));
   }
 
   static void send_list(const ResourceType& type, const kube::ListPage& page, const Answer& wish,
                         net::Responder& responder) {
-    const bool streamed = page.items.size() >= kStreamedItemsMin && !wish.is_protobuf;
+    if (wish.is_protobuf) return send_protobuf_list(type, page, responder);
+    const bool streamed = page.items.size() >= kStreamedItemsMin;
     std::string text = list_head(type, page, wish);
     if (streamed) responder.start(200, json_headers());
     for (std::size_t i = 0; i < page.items.size(); ++i) {
@@ -390,11 +388,6 @@ class FrontImpl final : public Front {
       }
     }
     text += "]}";
-    if (wish.is_protobuf) {
-      auto body = to_protobuf(text);
-      if (!body.ok()) return fail(responder, body.error());
-      return responder.respond(200, headers_of(proto::kMediaType), std::move(*body));
-    }
     if (!streamed) return responder.respond(200, json_headers(), std::move(text));
     responder.write(std::make_shared<const std::string>(std::move(text)));
     responder.finish();

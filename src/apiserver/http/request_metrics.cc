@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "apiserver/http/observed_responder.h"
 #include "base/strings.h"
 
 namespace basalt::apiserver {
@@ -57,52 +58,29 @@ void RequestLabels::set(const ResourceType& type, const AccessRequest& access, b
   is_dry_run = dry_run;
 }
 
-// Counts once, at the end of the answer; an answer that never comes counts as the 500 that the client gets.
-class CountedResponder final : public net::Responder {
+// Counts once, at the end of the answer.
+class CountedResponder final : public ObservedResponder {
  public:
   CountedResponder(std::shared_ptr<RequestMetrics> metrics, rt::Runtime& runtime, std::shared_ptr<net::Responder> inner,
                    std::shared_ptr<RequestLabels> labels)
-      : metrics_(std::move(metrics)),
+      : ObservedResponder(std::move(inner)),
+        metrics_(std::move(metrics)),
         runtime_(runtime),
-        inner_(std::move(inner)),
         labels_(std::move(labels)),
         begun_(runtime.now()) {
     metrics_->in_flight(*labels_).add(1);
   }
-  ~CountedResponder() override { complete(500); }
-
-  void respond(int status, net::Headers headers, std::shared_ptr<const std::string> body) override {
-    complete(status);
-    inner_->respond(status, std::move(headers), std::move(body));
-  }
-  void start(int status, net::Headers headers) override {
-    code_.store(status);
-    if (is_watch(*labels_)) {
-      is_long_ = true;
-      metrics_->in_flight(*labels_).add(-1);
-      metrics_->long_running(*labels_, 1);
-    }
-    inner_->start(status, std::move(headers));
-  }
-  std::optional<std::size_t> write(std::shared_ptr<const std::string> piece) override {
-    return inner_->write(std::move(piece));
-  }
-  void finish() override {
-    complete(200);
-    inner_->finish();
-  }
-  void abort() override {
-    complete(200);
-    inner_->abort();
-  }
-  [[nodiscard]] bool is_closed() const override { return inner_->is_closed(); }
-  void on_close(std::function<void()> callback) override { inner_->on_close(std::move(callback)); }
+  ~CountedResponder() override { end(500); }
 
  private:
-  void complete(int status) {
-    if (is_complete_.exchange(true)) return;
-    const int begun = code_.load();
-    metrics_->observe(*labels_, begun != 0 ? begun : status, runtime_.now() - begun_);
+  void on_start(int /*code*/) override {
+    if (!is_watch(*labels_)) return;
+    is_long_ = true;
+    metrics_->in_flight(*labels_).add(-1);
+    metrics_->long_running(*labels_, 1);
+  }
+  void on_end(int code) override {
+    metrics_->observe(*labels_, code, runtime_.now() - begun_);
     if (is_long_) {
       metrics_->long_running(*labels_, -1);
     } else {
@@ -112,12 +90,9 @@ class CountedResponder final : public net::Responder {
 
   const std::shared_ptr<RequestMetrics> metrics_;
   rt::Runtime& runtime_;
-  const std::shared_ptr<net::Responder> inner_;
   const std::shared_ptr<RequestLabels> labels_;
   const rt::Instant begun_;
   std::atomic<bool> is_long_{false};
-  std::atomic<int> code_{0};  // of an answer that streams
-  std::atomic<bool> is_complete_{false};
 };
 
 RequestMetrics::RequestMetrics(rt::Runtime& runtime)

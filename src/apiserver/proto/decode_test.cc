@@ -5,47 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
-#include <vector>
 
+#include "apiserver/proto/proto_test_support.h"
 #include "apiserver/proto/tables.h"
-#include "base/encoding.h"
 
 namespace basalt::apiserver::proto {
 namespace {
-
-const std::filesystem::path kTestdata = std::filesystem::path(BASALT_SOURCE_DIR) / "src/apiserver/proto/testdata";
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::string body_of(const std::string& name) {
-  std::string text = read_file(kTestdata / (name + ".hex"));
-  std::erase(text, '\n');
-  return base::hex_decode(text).value();
-}
-
-json::Value json_of(const std::string& name) {
-  return json::Value::parse(read_file(kTestdata / (name + ".json"))).value();
-}
-
-// Members that are null say what absent members say.
-void drop_nulls(json::Value& value) {
-  if (value.is_array()) {
-    for (json::Value& item : value.as_array()) drop_nulls(item);
-  } else if (value.is_object()) {
-    value.as_object().erase_if([](const json::Member& member) { return member.value.is_null(); });
-    for (json::Member& member : value.as_object()) drop_nulls(member.value);
-  }
-}
 
 std::string varint(std::size_t value) {
   std::string out;
@@ -77,16 +43,14 @@ std::string lease_spec(std::string_view spec) {
 class Sample : public testing::TestWithParam<std::string> {};
 
 TEST_P(Sample, IsWhatJsonSays) {
-  auto value = decode_object(body_of(GetParam()));
+  auto value = decode_object(sample_body(GetParam()));
   ASSERT_TRUE(value.ok()) << value.error().message;
-  json::Value expected = json_of(GetParam());
-  drop_nulls(expected);
-  EXPECT_EQ(value->to_pretty_text(), expected.to_pretty_text());
+  EXPECT_EQ(value->to_pretty_text(), sample_object(GetParam()).to_pretty_text());
 }
 
 // Every cut of a body is an error or a smaller object, never anything worse.
 TEST_P(Sample, MayBeCutOff) {
-  const std::string body = body_of(GetParam());
+  const std::string body = sample_body(GetParam());
   for (std::size_t length = 0; length < body.size(); ++length) {
     auto value = decode_object(std::string_view(body).substr(0, length));
     const bool is_refused = !value.ok() && (value.error().reason == Reason::BadRequest ||
@@ -95,16 +59,8 @@ TEST_P(Sample, MayBeCutOff) {
   }
 }
 
-std::vector<std::string> samples() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kTestdata)) {
-    if (entry.path().extension() == ".hex") names.push_back(entry.path().stem());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Sample, testing::ValuesIn(samples()), [](const auto& sample) { return sample.param; });
+INSTANTIATE_TEST_SUITE_P(All, Sample, testing::ValuesIn(sample_names()),
+                         [](const auto& sample) { return sample.param; });
 
 TEST(ProtoTables, AreOrdered) {
   for (const MessageFact& message : message_facts()) {

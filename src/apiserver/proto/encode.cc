@@ -20,7 +20,6 @@ namespace basalt::apiserver::proto {
 namespace {
 
 constexpr std::string_view kMagic("k8s\0", 4);
-constexpr std::string_view kListSuffix = "List";
 constexpr int kDepthMax = 100;  // as decode_object takes it
 
 Error unfit(const MessageFact& message, std::string_view field, std::string_view why) {
@@ -209,21 +208,21 @@ const MessageFact* find_message(std::string_view api_version, std::string_view k
   return message != nullptr ? message : message_of_kind("", kind);
 }
 
-// All lists have their metadata in field 1 and their items in field 2.
-Done encode_list(const MessageFact& item, const json::Value& list, WireWriter& out) {
-  WireWriter metadata;
-  if (const json::Value* found = list.find("metadata")) {
-    BASALT_TRY_DONE(encode_message(list_meta(), *found, 2, metadata));
-  }
-  out.bytes_field(1, metadata.bytes());
-  const json::Value* items = list.find("items");
-  if (items == nullptr || !items->is_array()) return Ok{};
-  for (const json::Value& object : items->as_array()) {
-    WireWriter one;
-    BASALT_TRY_DONE(encode_message(item, object, 2, one));
-    out.bytes_field(2, one.bytes());
-  }
-  return Ok{};
+Error no_form(std::string_view api_version, std::string_view kind) {
+  return Error::make(Reason::NotAcceptable, "the kind " + base::quote(kind) + " of version " +
+                                                base::quote(api_version) + " has no protobuf form");
+}
+
+std::string enveloped(std::string_view api_version, std::string_view kind, std::string_view raw) {
+  WireWriter type_meta;
+  type_meta.bytes_field(1, api_version);
+  type_meta.bytes_field(2, kind);
+  WireWriter envelope{std::string(kMagic)};
+  envelope.bytes_field(1, type_meta.bytes());
+  envelope.bytes_field(2, raw);
+  envelope.bytes_field(3, {});
+  envelope.bytes_field(4, {});
+  return std::move(envelope).take();
 }
 
 }  // namespace
@@ -231,28 +230,29 @@ Done encode_list(const MessageFact& item, const json::Value& list, WireWriter& o
 Result<std::string> encode_object(const json::Value& object) {
   const std::string_view api_version = object.string_at({"apiVersion"});
   const std::string_view kind = object.string_at({"kind"});
+  const MessageFact* message = find_message(api_version, kind);
+  if (message == nullptr) return no_form(api_version, kind);
   WireWriter raw;
-  if (const MessageFact* message = find_message(api_version, kind)) {
-    BASALT_TRY_DONE(encode_message(*message, object, 1, raw));
-  } else {
-    const MessageFact* item = kind.ends_with(kListSuffix)
-                                  ? message_of_kind(api_version, kind.substr(0, kind.size() - kListSuffix.size()))
-                                  : nullptr;
-    if (item == nullptr) {
-      return Error::make(Reason::NotAcceptable, "the kind " + base::quote(kind) + " of version " +
-                                                    base::quote(api_version) + " has no protobuf form");
-    }
-    BASALT_TRY_DONE(encode_list(*item, object, raw));
+  BASALT_TRY_DONE(encode_message(*message, object, 1, raw));
+  return enveloped(api_version, kind, raw.bytes());
+}
+
+// All lists have their metadata in field 1 and their items in field 2.
+Result<std::string> encode_list(std::string_view api_version, std::string_view item_kind, const json::Value& metadata,
+                                std::span<const std::shared_ptr<const std::string>> items) {
+  const MessageFact* item_message = find_message(api_version, item_kind);
+  if (item_message == nullptr) return no_form(api_version, item_kind);
+  WireWriter raw;
+  WireWriter head;
+  BASALT_TRY_DONE(encode_message(list_meta(), metadata, 2, head));
+  raw.bytes_field(1, head.bytes());
+  for (const auto& text : items) {
+    BASALT_TRY(const json::Value object, json::Value::parse(*text));
+    WireWriter item;
+    BASALT_TRY_DONE(encode_message(*item_message, object, 2, item));
+    raw.bytes_field(2, item.bytes());
   }
-  WireWriter type_meta;
-  type_meta.bytes_field(1, api_version);
-  type_meta.bytes_field(2, kind);
-  WireWriter envelope{std::string(kMagic)};
-  envelope.bytes_field(1, type_meta.bytes());
-  envelope.bytes_field(2, raw.bytes());
-  envelope.bytes_field(3, {});
-  envelope.bytes_field(4, {});
-  return std::move(envelope).take();
+  return enveloped(api_version, std::string(item_kind) + "List", raw.bytes());
 }
 
 Result<std::string> encode_watch_frame(std::string_view type, const json::Value& object) {

@@ -5,43 +5,21 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "apiserver/proto/decode.h"
+#include "apiserver/proto/proto_test_support.h"
 #include "base/encoding.h"
 
 namespace basalt::apiserver::proto {
 namespace {
 
-const std::filesystem::path kTestdata = std::filesystem::path(BASALT_SOURCE_DIR) / "src/apiserver/proto/testdata";
-
-json::Value sample(const std::string& name) {
-  std::ifstream file(kTestdata / (name + ".json"));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return json::Value::parse(text.str()).value();
-}
-
-// Null says what absence says.
-void drop_nulls(json::Value& value) {
-  if (value.is_array()) {
-    for (json::Value& item : value.as_array()) drop_nulls(item);
-  } else if (value.is_object()) {
-    value.as_object().erase_if([](const json::Member& member) { return member.value.is_null(); });
-    for (json::Member& member : value.as_object()) drop_nulls(member.value);
-  }
-}
-
 class Encoded : public testing::TestWithParam<std::string> {};
 
 TEST_P(Encoded, IsReadAsItWas) {
-  json::Value object = sample(GetParam());
-  drop_nulls(object);
+  const json::Value object = sample_object(GetParam());
   const auto body = encode_object(object);
   ASSERT_TRUE(body.ok()) << body.error().message;
   const auto again = decode_object(*body);
@@ -49,16 +27,7 @@ TEST_P(Encoded, IsReadAsItWas) {
   EXPECT_EQ(again->to_pretty_text(), object.to_pretty_text());
 }
 
-std::vector<std::string> samples() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kTestdata)) {
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Encoded, testing::ValuesIn(samples()), [](const auto& one) { return one.param; });
+INSTANTIATE_TEST_SUITE_P(All, Encoded, testing::ValuesIn(sample_names()), [](const auto& one) { return one.param; });
 
 std::string hex_of(std::string_view text) {
   return base::hex_encode(encode_object(json::Value::parse(text).value()).value());
@@ -74,8 +43,12 @@ TEST(ProtoEncode, BytesAreKubernetes) {
 }
 
 TEST(ProtoEncode, ListsHaveMetadataAndItems) {
-  EXPECT_EQ(hex_of(R"({"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"7"},)"
-                   R"("items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]})"),
+  const std::vector<std::shared_ptr<const std::string>> items = {
+      std::make_shared<const std::string>(R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}})"),
+      std::make_shared<const std::string>(R"({"metadata":{"name":"b"}})")};
+  const auto list = encode_list("v1", "ConfigMap", json::Object{{"resourceVersion", "7"}}, items);
+  ASSERT_TRUE(list.ok()) << list.error().message;
+  EXPECT_EQ(base::hex_encode(*list),
             "6b387300"
             "0a130a027631120d436f6e6669674d61704c697374"
             "1213"
@@ -83,6 +56,8 @@ TEST(ProtoEncode, ListsHaveMetadataAndItems) {
             "12050a030a0161"
             "12050a030a0162"
             "1a002200");
+  EXPECT_EQ(encode_list("batch.volcano.sh/v1alpha1", "Job", json::Object(), items).error().reason,
+            Reason::NotAcceptable);
 }
 
 TEST(ProtoEncode, EventsAreFramed) {
