@@ -97,11 +97,14 @@ void ProcessNode::start_probe(PodWork& work, std::size_t index, const std::share
   const auto started = host_.runner().start(
       spec, [](OutputStream, std::string_view) {},
       [this, probe, uid = work.pod->metadata.uid](const ProcessExit& exit) {
-        queue_.add_after(uid, rt::Duration::zero());
+        {
+          rt::MutexLock lock(mutex_);
+          probe->has_result = true;
+          probe->succeeded = exit.code == 0 && exit.signal == 0;
+        }
+        queue_.add_after(uid, rt::Duration::zero());  // after the result, or the worker may look too early
         rt::MutexLock lock(mutex_);
-        probe->has_result = true;
-        probe->succeeded = exit.code == 0 && exit.signal == 0;
-        --probes_running_;
+        --probes_running_;  // last: who waits for it may then take the queue away
         exited_.notify_all();
       });
   probe->is_running = true;

@@ -282,13 +282,14 @@ TEST_F(ProcessNodeTest, ASecondAgentRunsOnlyWhatMayRunAgain) {
 }
 
 TEST_F(ProcessNodeTest, ProbesDecideAboutReadinessAndRestarts) {
+  // The second run has started when it has taken the file away: only then may the liveness probe look for it.
   begin({.restart = {.backoff_base = 10ms, .backoff_cap = 50ms}});
   cluster_.apply(R"({apiVersion: v1, kind: Pod, metadata: {name: probed}, spec: {nodeName: n1, restartPolicy: Always,
     terminationGracePeriodSeconds: 1,
     containers: [{name: c, image: x, command: [sh, -c, 'rm -f sick; echo up; while :; do sleep 0.05; done'],
-      startupProbe: {exec: {command: [test, -d, .]}, periodSeconds: 1},
-      readinessProbe: {exec: {command: [test, -e, ready]}, periodSeconds: 1},
-      livenessProbe: {exec: {command: [test, '!', -e, sick]}, periodSeconds: 1, failureThreshold: 1}}]}})");
+      startupProbe: {exec: {command: [test, '!', -e, sick]}, periodSeconds: 1, failureThreshold: 20, timeoutSeconds: 20},
+      readinessProbe: {exec: {command: [test, -e, ready]}, periodSeconds: 1, timeoutSeconds: 20},
+      livenessProbe: {exec: {command: [test, '!', -e, sick]}, periodSeconds: 1, failureThreshold: 1, timeoutSeconds: 20}}]}})");
   ASSERT_TRUE(wait_phase("probed", "Running"));
   const auto is_ready = [&] {
     const json::Value status = container_status(cluster_, "probed");
