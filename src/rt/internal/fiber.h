@@ -73,9 +73,9 @@ class FiberContext {
   FiberContext* came_from_ = nullptr;
   ExceptionState exceptions_;
   // For the sanitizers.
-  void* fake_stack_ = nullptr;
-  const void* asan_low_ = nullptr;
-  std::size_t asan_bytes_ = 0;
+  [[maybe_unused]] void* fake_stack_ = nullptr;
+  [[maybe_unused]] const void* asan_low_ = nullptr;
+  [[maybe_unused]] std::size_t asan_bytes_ = 0;
   [[maybe_unused]] void* tsan_fiber_ = nullptr;
 };
 
