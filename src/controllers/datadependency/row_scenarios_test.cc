@@ -5,6 +5,7 @@
 
 #include "controllers/datadependency/resolver.h"
 #include "controllers/datadependency/test_support.h"
+#include "rt/test_size.h"
 
 namespace basalt::controllers::datadependency {
 namespace {
@@ -35,21 +36,21 @@ TEST(DataDependency, AClaimGetsAFinalizerAPhaseAndOneQuestion) {
 }
 
 TEST(DataDependency, AThousandClaimsOfFiftyNamespacesAskOnce) {
-  constexpr int kCount = 1000;
+  const int count = rt::test_size(1000);
   constexpr int kNamespaces = 50;
   scenario(
-      [](Plane& plane) {
+      [count](Plane& plane) {
         plane.system.put("prod.db.orders", {"m1"});
         for (int i = 0; i < kNamespaces; ++i)
           plane.cluster.apply("{apiVersion: v1, kind: Namespace, metadata: {name: n" + std::to_string(i) + "}}");
-        for (int i = 0; i < kCount; ++i) {
+        for (int i = 0; i < count; ++i) {
           plane.cluster.apply(
               "{apiVersion: datadependency.volcano.sh/v1alpha1, kind: DataSourceClaim, metadata: {name: c" +
               std::to_string(i) + ", namespace: n" + std::to_string(i % kNamespaces) +
               "}, spec: {system: amoro, dataSourceType: table, dataSourceName: prod.db.orders, workload: {apiVersion: "
               "apps/v1, kind: Deployment, name: w}}}");
         }
-        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.bound_claims(kOrders) == kCount; }));
+        ASSERT_TRUE(plane.cluster.wait_until([&] { return plane.bound_claims(kOrders) == count; }));
         EXPECT_EQ(plane.system.calls, 1);
         EXPECT_EQ(plane.cluster.list(kSources).size(), 1U);
         // Its status names those that came together in one write.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "controllers/job/testing/job_bench.h"
+#include "rt/test_size.h"
 
 // More of what users of Volcano suffered from: many jobs, many pods, long times. Names as in users_test.cc.
 namespace basalt::controllers::job {
@@ -33,22 +34,22 @@ TEST(JobUsers, UsersA_2898_DependencyBlocksNoWorker) {
 // Hundreds of jobs at once all get a status and their end, and a controller that is started again finds them in order.
 // Rows volcano#4964 and yunikorn's recovery.
 TEST(JobUsers, UsersA_4964_UsersI_703_ManyJobsAllGetTheirStatus) {
-  constexpr int kJobs = 400;
+  const int jobs = rt::test_size(400);
   scenario(
-      [](Bench& bench) {
+      [jobs](Bench& bench) {
         sim::PlayedScheduler scheduler(bench.cluster.runtime(), bench.cluster.client());
         sim::PlayedKubelet kubelet(bench.cluster.runtime(), bench.cluster.client());
         scheduler.start();
         kubelet.start();
-        for (int i = 0; i < kJobs; ++i)
+        for (int i = 0; i < jobs; ++i)
           bench.cluster.apply(JobText{.name = "j" + std::to_string(i), .tasks = {{"t", 1}}}.yaml());
         const auto completed = [&] {
-          std::size_t count = 0;
+          int count = 0;
           for (const json::Value& job : bench.cluster.list(resources::kJobs, "default"))
             count += job.string_at({"status", "state", "phase"}) == "Completed" ? 1 : 0;
           return count;
         };
-        EXPECT_TRUE(bench.cluster.wait_until([&] { return completed() == kJobs; }, 120s)) << completed();
+        EXPECT_TRUE(bench.cluster.wait_until([&] { return completed() == jobs; }, 120s)) << completed();
         bench.let_pass(5s);
         const std::size_t writes = bench.writes();
         bench.stop();

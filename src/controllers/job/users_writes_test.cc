@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "controllers/job/testing/job_bench.h"
+#include "rt/test_size.h"
 
 // More of what users of Volcano and its peers suffered from: writes and reasons. Names as in users_test.cc.
 namespace basalt::controllers::job {
@@ -81,22 +82,22 @@ TEST(JobUsers, UsersD_3080_NothingIsWrittenForTheSameConditionAgain) {
 
 // Jobs that are not admitted do not slow down those that are, whatever the scheduler says of them in each session.
 TEST(JobUsers, UsersD_8095_WaitingJobsCostFewWritesAndDelayNobody) {
-  constexpr std::size_t kWaiting = 40;
+  const std::size_t waiting = rt::test_size<std::size_t>(40);
   scenario(
-      [](Bench& bench) {
+      [waiting](Bench& bench) {
         const auto name = [](std::size_t i) { return "w" + std::to_string(i); };
-        for (std::size_t i = 0; i < kWaiting; ++i) bench.cluster.apply(JobText{.name = name(i)}.yaml());
-        for (std::size_t i = 0; i < kWaiting; ++i)
+        for (std::size_t i = 0; i < waiting; ++i) bench.cluster.apply(JobText{.name = name(i)}.yaml());
+        for (std::size_t i = 0; i < waiting; ++i)
           ASSERT_TRUE(bench.eventually([&] { return !bench.group_uid(name(i)).empty(); }));
         const std::size_t writes = bench.writes();
         constexpr int kSessions = 120;
         for (int session = 0; session < kSessions; ++session) {
-          for (std::size_t i = 0; i < kWaiting; ++i)
+          for (std::size_t i = 0; i < waiting; ++i)
             say_unschedulable(bench, name(i), "short of " + std::to_string(session) + " cpu");
           bench.let_pass(1s);
         }
         // One for the scheduler's first word, then one in half a minute for other numbers.
-        EXPECT_LE(bench.writes() - writes, kWaiting * (2 + kSessions / 30));
+        EXPECT_LE(bench.writes() - writes, waiting * (2 + kSessions / 30));
         const rt::Instant before = bench.cluster.runtime().now();
         ASSERT_TRUE(bench.run_job(JobText{}.yaml(), 2));
         EXPECT_LE(bench.cluster.runtime().now() - before, rt::Duration(2s));

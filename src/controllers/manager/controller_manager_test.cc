@@ -4,6 +4,7 @@
 
 #include "controllers/manager/run.h"
 #include "rt/sim_test_support.h"
+#include "rt/test_size.h"
 #include "sim/actors.h"
 #include "sim/cluster.h"
 
@@ -52,7 +53,7 @@ TEST(ControllerManager, TakesAJobFromSubmissionToCompletion) {
 TEST(ControllerManager, StartsAndStopsAThousandTimesWithoutALeak) {
   rt::run_seeds(1, 1, [](rt::SimRuntime& runtime) {
     sim::Cluster cluster(runtime);
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < rt::test_size(1000); ++i) {
       kube::Metrics metrics;
       ControllerManager manager(runtime, cluster.client(), Logger(), metrics, ManagerOptions());
       ASSERT_TRUE(manager.start({}).ok());

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "controllers/sharding/testing/sharding_fixture.h"
+#include "rt/test_size.h"
 
 // The numbers in the names are the rows of the scenario table.
 
@@ -410,7 +411,7 @@ writeStatus: false
     const std::uint64_t before = f.writes();
     const rt::Instant begin = f.now();
     int made = 0;
-    const int rounds = f.is_simulated() ? 6000 : 200;
+    const int rounds = f.is_simulated() ? rt::test_size(6000) : 200;
     for (int i = 0; i < rounds; ++i) {
       if (pods.size() > 60 || (!pods.empty() && runtime.random_below(2) == 0)) {
         auto place = pods.begin();

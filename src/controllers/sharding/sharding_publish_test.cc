@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "controllers/sharding/testing/sharding_fixture.h"
+#include "rt/test_size.h"
 
 // The numbers in the names are the rows of the scenario table.
 
@@ -102,7 +103,7 @@ TEST(Publishing, Row54_AStormOnOneNodeIsAFewWrites) {
         f.rest(seconds(5));
         const std::uint64_t before = f.writes();
         const rt::Instant begin = f.now();
-        const int rounds = f.is_simulated() ? 5000 : 150;
+        const int rounds = f.is_simulated() ? rt::test_size(5000) : 150;
         // Three pods at most, of which each is a change of a quarter.
         for (int i = 0; i < rounds; ++i) {
           f.pod("p" + std::to_string(i % 3), "n0", "2");
