@@ -235,6 +235,20 @@ TEST(Cel, ConversionsAndTypes) {
               {"int(timestamp('1970-01-01T00:01:00Z'))", "60"}});
 }
 
+TEST(Cel, SemanticVersions) {
+  expect_all(
+      {{"semver('1.2.3').major() + semver('1.2.3').minor() * 10 + semver('1.2.3').patch() * 100", "321"},
+       {"semver('1.10.0').isGreaterThan(semver('1.9.9')) && semver('1.0.0-rc.2').isLessThan(semver('1.0.0'))", "true"},
+       {"semver('1.0.0-rc.2').compareTo(semver('1.0.0-rc.10'))", "-1"},
+       {"semver('1.0.0-alpha').compareTo(semver('1.0.0-alpha.1'))", "-1"},
+       {"semver('1.0.0-1').isLessThan(semver('1.0.0-a'))", "true"},
+       {"semver('1.0.0+a') == semver('1.0.0+b')", "true"},
+       {"semver('v1.02', true) == semver('1.2.0')", "true"},
+       {"isSemver('v1.2') || isSemver('1.02.3') || isSemver('1.2.3.4') || isSemver('1.2.3-') || isSemver('')", "false"},
+       {"isSemver('1.2.3-rc.1+build.01') && isSemver('v1', true) && !isSemver('v1', false)", "true"},
+       {"semver('one')", "error: semver: \"one\" is not a semantic version"}});
+}
+
 TEST(Cel, QuantitiesAddressesAndUrls) {
   expect_all({{"quantity('1Gi').isGreaterThan(quantity('1G')) && quantity('500m').isLessThan(quantity('1'))", "true"},
               {"quantity('1k').compareTo(quantity('1000')) == 0 && quantity('1k') == quantity('1000')", "true"},

@@ -1,9 +1,10 @@
-// Kubernetes' quantities, addresses and URLs, and the methods that only extensions have.
+// Kubernetes' quantities, versions, addresses and URLs, and the methods that only extensions have.
 
 #include "api/quantity.h"
 #include "base/strings.h"
 #include "cel/function.h"
 #include "cel/net_values.h"
+#include "cel/semver_value.h"
 
 namespace basalt::cel {
 namespace {
@@ -89,6 +90,17 @@ Result<Value> is_readable(const Call& call) {
   return Value::of_bool(api::Quantity::parse(*text).ok());
 }
 
+// semver(text), isSemver(text); a second argument that is true takes what people write, too.
+Result<Value> to_semver(const Call& call) {
+  const auto text = call.text(0);
+  const auto* normalize = call.get<bool>(1);
+  if (!text || (call.size() > 1 && normalize == nullptr)) return no_overload();
+  BASALT_TRY_DONE(call.cost.spend(text->size() / 10));
+  auto version = parse_semver(*text, normalize != nullptr && *normalize);
+  if (call.name == "isSemver") return Value::of_bool(version.ok());
+  return version;
+}
+
 constexpr Function kExtensionFunctions[] = {
     {"quantity", false, 1, 1, to_quantity, "kubernetes.Quantity"},
     {"isQuantity", false, 1, 1, is_readable, "bool"},
@@ -98,7 +110,9 @@ constexpr Function kExtensionFunctions[] = {
     {"isCIDR", false, 1, 1, is_readable, "bool"},
     {"url", false, 1, 1, to_url, "kubernetes.URL"},
     {"isURL", false, 1, 1, is_readable, "bool"},
-    // Quantities.
+    {"semver", false, 1, 2, to_semver, "kubernetes.Semver"},
+    {"isSemver", false, 1, 2, to_semver, "bool"},
+    // Quantities, and the last three versions, too.
     {"sign", true, 0, 0},
     {"isInteger", true, 0, 0},
     {"asInteger", true, 0, 0},
@@ -108,6 +122,10 @@ constexpr Function kExtensionFunctions[] = {
     {"isLessThan", true, 1, 1},
     {"isGreaterThan", true, 1, 1},
     {"compareTo", true, 1, 1},
+    // Versions.
+    {"major", true, 0, 0},
+    {"minor", true, 0, 0},
+    {"patch", true, 0, 0},
     // Addresses.
     {"family", true, 0, 0},
     {"isUnspecified", true, 0, 0},

@@ -1,6 +1,7 @@
 #include "kube/kubeconfig.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -221,10 +222,12 @@ ConfigEnvironment ConfigEnvironment::of_process() {
     if (std::filesystem::is_directory(status)) return Error::invalid_input(path + ": is a folder, expected a file");
     std::ifstream file(path, std::ios::binary);
     std::string text;
-    text.resize(kFileBytesMax + 1);
-    if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    std::array<char, 16384> piece;
+    while (file && text.size() <= kFileBytesMax) {
+      file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+      text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
+    }
     if (!file && !file.eof()) return Error::invalid_input(path + ": cannot be read; check its permissions");
-    text.resize(static_cast<std::size_t>(file.gcount()));
     if (text.size() > kFileBytesMax) return Error::invalid_input(path + ": is larger than 4 MiB");
     return text;
   };

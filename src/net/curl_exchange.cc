@@ -14,9 +14,11 @@ void Batch::wait() {
 }
 
 void Batch::finish() {
-  rt::MutexLock lock(mutex_);
-  finished_ = true;
-  // Under the lock: the caller may destroy the batch as soon as it sees the flag.
+  {
+    const rt::MutexLock lock(mutex_);
+    finished_ = true;
+  }
+  // Without the lock, which the caller would run into. The batch stays: both sides share it.
   finished_changed_.notify_one();
 }
 
@@ -67,8 +69,15 @@ bool StreamBuffer::append(std::string_view bytes, std::size_t bytes_max) {
     return false;
   }
   bytes_.append(bytes);
-  if (is_reader_waiting_) changed_.notify_all();
   return true;
+}
+
+void StreamBuffer::announce() {
+  {
+    const rt::MutexLock lock(mutex_);
+    if (!is_reader_waiting_ || bytes_.empty()) return;
+  }
+  changed_.notify_all();
 }
 
 void StreamBuffer::end() {

@@ -65,8 +65,10 @@ class StreamBuffer {
 
   // By the loop.
   void open(int status, Headers headers);
-  // False if `bytes_max` or more wait already: nothing was taken, and take() will ask to resume.
+  // False if `bytes_max` or more wait already: nothing was taken, and take() will ask to resume. The reader is not
+  // woken before announce().
   [[nodiscard]] bool append(std::string_view bytes, std::size_t bytes_max);
+  void announce();
   void end();
   void fail(Error error);  // does nothing after the end
 

@@ -10,8 +10,8 @@
 namespace basalt::net {
 namespace {
 
-constexpr int kCallLane = 0;
-constexpr int kStreamLane = 1;
+constexpr int kCallLane = SocketSet::kCallLane;
+constexpr int kStreamLane = SocketSet::kStreamLane;
 constexpr std::size_t kIdleStreamHandlesMax = 16;
 constexpr std::size_t kHostsKeptMax = 64;
 constexpr long kStreamsPerConnectionMax = 1000;              // servers usually allow 100 to 250
@@ -23,7 +23,14 @@ Error cancelled() { return Error::make(Reason::Cancelled, "The call was cancelle
 }  // namespace
 
 CurlLoop::CurlLoop(rt::Runtime& runtime, HttpClientOptions options, PemSource pem)
-    : runtime_(runtime), options_(std::move(options)), pem_(std::move(pem)), tls_checked_at_(runtime.now()) {
+    : runtime_(runtime),
+      options_(std::move(options)),
+      pem_(std::move(pem)),
+      tls_checked_at_(runtime.now()),
+      share_(curl_share_init()) {
+  BASALT_CHECK(share_ != nullptr);
+  // Used by one thread, so no locks.
+  curl_share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
   for (int i = 0; i < SocketSet::kLanes; ++i) {
     Lane& lane = lanes_[static_cast<std::size_t>(i)];
     lane.loop = this;
@@ -50,6 +57,7 @@ CurlLoop::~CurlLoop() {
     lane.idle.clear();
     curl_multi_cleanup(lane.multi);
   }
+  curl_share_cleanup(share_);
 }
 
 void CurlLoop::start() {
@@ -104,10 +112,12 @@ bool CurlLoop::post(Command command) {
 }
 
 void CurlLoop::run() {
+  bool streams_were_due = false;
   for (;;) {
     run_commands();
     run_timers();
     run_deadlines();
+    finish_round(streams_were_due);
     int timeout_ms = wait_ms();
     {
       rt::MutexLock lock(mutex_);
@@ -115,14 +125,28 @@ void CurlLoop::run() {
       if (!commands_.empty()) timeout_ms = 0;
       is_loop_asleep_ = timeout_ms != 0;
     }
-    for (const SocketSet::Ready& ready : sockets_.wait(timeout_ms)) {
-      if (!sockets_.is_current(ready)) continue;
-      int running = 0;
-      curl_multi_socket_action(lanes_[static_cast<std::size_t>(ready.lane)].multi, ready.fd, ready.curl_mask, &running);
-    }
+    act_on(sockets_.wait(timeout_ms));
+    streams_were_due = pace_.is_pausing() && runtime_.now() >= pace_.pauses_until();
+    if (streams_were_due) act_on(sockets_.ready_streams());
     for (Lane& lane : lanes_) run_messages(lane);
   }
   end_everything();
+}
+
+void CurlLoop::act_on(const std::vector<SocketSet::Ready>& all) {
+  for (const SocketSet::Ready& ready : all) {
+    if (!sockets_.is_current(ready)) continue;
+    int running = 0;
+    curl_multi_socket_action(lanes_[static_cast<std::size_t>(ready.lane)].multi, ready.fd, ready.curl_mask, &running);
+  }
+}
+
+// What libcurl has read for other streams on the same connection came out in run_timers().
+void CurlLoop::finish_round(bool streams_were_due) {
+  for (const auto& stream : streams_read_.touched) stream->announce();
+  streams_read_.touched.clear();
+  pace_.note(runtime_.now(), std::exchange(streams_read_.bytes, 0), streams_were_due);
+  sockets_.pause_streams(pace_.is_pausing());
 }
 
 void CurlLoop::run_commands() {
@@ -203,6 +227,7 @@ void CurlLoop::run_deadlines() {
 int CurlLoop::wait_ms() const {
   rt::Instant until = std::min(lanes_[kCallLane].timer, lanes_[kStreamLane].timer);
   if (!deadlines_.empty()) until = std::min(until, deadlines_.begin()->first);
+  until = std::min(until, pace_.pauses_until());
   if (until == rt::kNever) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - runtime_.now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
@@ -351,8 +376,12 @@ void CurlLoop::end_everything() {
 Transfer& CurlLoop::take_transfer(Lane& lane) {
   std::unique_ptr<Transfer> transfer;
   if (lane.idle.empty()) {
-    const Transfer::Common common{
-        .options = options_, .pem = pem_, .sockets = sockets_, .is_for_streams = lane.index == kStreamLane};
+    const Transfer::Common common{.options = options_,
+                                  .pem = pem_,
+                                  .sockets = sockets_,
+                                  .streams_read = streams_read_,
+                                  .share = share_,
+                                  .is_for_streams = lane.index == kStreamLane};
     transfer = std::make_unique<Transfer>(common);
   } else {
     transfer = std::move(lane.idle.back());

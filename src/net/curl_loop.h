@@ -18,6 +18,7 @@
 #include "net/curl_transfer.h"
 #include "net/http_client.h"
 #include "net/pem_source.h"
+#include "net/stream_pace.h"
 #include "rt/mutex.h"
 #include "rt/runtime.h"
 
@@ -32,10 +33,13 @@ struct HostQueue {
 
 // Sockets in an epoll set, changed as seldom as possible: libcurl forgets a connection's socket after each request and
 // asks for it again with the next. Changes are collected and applied before the next wait, and a socket of ours that
-// nobody asks for stays in the set until something happens on it.
+// nobody asks for stays in the set until something happens on it. Those of streams are in a set of their own within it,
+// so that they can be left out for a while by one call.
 class SocketSet final : public SocketObserver {
  public:
   static constexpr int kLanes = 2;
+  static constexpr int kCallLane = 0;
+  static constexpr int kStreamLane = 1;
   SocketSet();
   ~SocketSet();
   SocketSet(const SocketSet&) = delete;
@@ -47,8 +51,12 @@ class SocketSet final : public SocketObserver {
     int curl_mask = 0;  // CURL_CSELECT_*
   };
   void want(int lane, int fd, int curl_what);  // CURL_POLL_*
-  // Waits until a socket is ready, wake() is called or the time is over; at most kReadyMax.
+  // Waits until a socket is ready, wake() is called or the time is over; at most kReadyMax of a lane.
   const std::vector<Ready>& wait(int timeout_ms);
+  // From now on wait() leaves out the streams' sockets, or no longer does.
+  void pause_streams(bool is_pausing);
+  // The streams' sockets that are ready now, whether they are paused or not.
+  const std::vector<Ready>& ready_streams();
   void wake();  // from any thread
   // Is the event still wanted? An earlier one of the same round may have closed the socket.
   [[nodiscard]] bool is_current(const Ready& ready) const;
@@ -68,9 +76,13 @@ class SocketSet final : public SocketObserver {
   State& state(int fd);
   void apply_changes();
   void set_registered(int fd, State& state, std::uint32_t events);
+  void collect(int epoll_fd, int timeout_ms);
+  [[nodiscard]] int epoll_of(int lane) const { return lane == kStreamLane ? streams_epoll_fd_ : epoll_fd_; }
 
   const int epoll_fd_;
+  const int streams_epoll_fd_;  // an element of the first
   const int wake_fd_;
+  bool streams_are_paused_ = false;
   std::vector<State> states_;  // by file descriptor
   std::vector<int> dirty_;
   std::vector<Ready> ready_;
@@ -121,6 +133,8 @@ class CurlLoop {
   void run_deadlines();
   void end_everything();
   [[nodiscard]] int wait_ms() const;
+  void act_on(const std::vector<SocketSet::Ready>& all);
+  void finish_round(bool streams_were_due);
 
   void pump(const std::shared_ptr<Batch>& batch);
   void begin(Transfer& transfer);
@@ -159,11 +173,16 @@ class CurlLoop {
   std::uint64_t tls_generation_ = 1;
   rt::Instant tls_checked_at_{};
   SocketSet sockets_;
+  // A further connection to the same host takes up the TLS session of an earlier one (of the same certificates: libcurl
+  // compares them), which spares both sides the costly half of the handshake.
+  CURLSH* const share_;
   std::array<Lane, SocketSet::kLanes> lanes_;
   std::map<std::string, HostQueue, std::less<>> hosts_;
   std::vector<std::unique_ptr<Transfer>> active_;  // under way or waiting for a connection
   std::set<std::pair<rt::Instant, Transfer*>> deadlines_;
   std::vector<Command> running_commands_;
+  StreamsRead streams_read_;
+  StreamPace pace_;
 };
 
 }  // namespace basalt::net

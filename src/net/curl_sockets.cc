@@ -1,5 +1,6 @@
 #include <cerrno>
 #include <cstdint>
+#include <utility>
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -26,14 +27,20 @@ std::uint32_t epoll_events(int curl_what) {
 
 }  // namespace
 
-SocketSet::SocketSet() : epoll_fd_(::epoll_create1(EPOLL_CLOEXEC)), wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  BASALT_CHECK(epoll_fd_ >= 0 && wake_fd_ >= 0);
-  epoll_event event{.events = EPOLLIN, .data = {.fd = wake_fd_}};
-  BASALT_CHECK(::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event) == 0);
+SocketSet::SocketSet()
+    : epoll_fd_(::epoll_create1(EPOLL_CLOEXEC)),
+      streams_epoll_fd_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  BASALT_CHECK(epoll_fd_ >= 0 && streams_epoll_fd_ >= 0 && wake_fd_ >= 0);
+  for (const int fd : {wake_fd_, streams_epoll_fd_}) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+    BASALT_CHECK(::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0);
+  }
 }
 
 SocketSet::~SocketSet() {
   ::close(wake_fd_);
+  ::close(streams_epoll_fd_);
   ::close(epoll_fd_);
 }
 
@@ -45,6 +52,7 @@ SocketSet::State& SocketSet::state(int fd) {
 
 void SocketSet::want(int lane, int fd, int curl_what) {
   State& s = state(fd);
+  if (s.lane != lane) set_registered(fd, s, 0);  // a number that was used again
   s.lane = lane;
   s.wanted = epoll_events(curl_what);
   if (s.wanted == 0 && !s.is_ours) {
@@ -60,8 +68,9 @@ void SocketSet::set_registered(int fd, State& s, std::uint32_t events) {
   if (s.registered == events) return;
   epoll_event event{.events = events, .data = {.fd = fd}};
   const int operation = events == 0 ? EPOLL_CTL_DEL : s.registered == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-  if (::epoll_ctl(epoll_fd_, operation, fd, &event) != 0 && operation == EPOLL_CTL_ADD && errno == EEXIST) {
-    ::epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
+  const int epoll_fd = epoll_of(s.lane);
+  if (::epoll_ctl(epoll_fd, operation, fd, &event) != 0 && operation == EPOLL_CTL_ADD && errno == EEXIST) {
+    ::epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event);
   }
   s.registered = events;
 }
@@ -80,13 +89,35 @@ void SocketSet::apply_changes() {
 const std::vector<SocketSet::Ready>& SocketSet::wait(int timeout_ms) {
   apply_changes();
   ready_.clear();
+  collect(epoll_fd_, timeout_ms);
+  return ready_;
+}
+
+const std::vector<SocketSet::Ready>& SocketSet::ready_streams() {
+  apply_changes();
+  ready_.clear();
+  collect(streams_epoll_fd_, 0);
+  return ready_;
+}
+
+void SocketSet::pause_streams(bool is_pausing) {
+  if (std::exchange(streams_are_paused_, is_pausing) == is_pausing) return;
+  epoll_event event{.events = is_pausing ? 0U : static_cast<std::uint32_t>(EPOLLIN), .data = {.fd = streams_epoll_fd_}};
+  BASALT_CHECK(::epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, streams_epoll_fd_, &event) == 0);
+}
+
+void SocketSet::collect(int epoll_fd, int timeout_ms) {
   epoll_event events[kReadyMax];
-  const int count = ::epoll_wait(epoll_fd_, events, kReadyMax, timeout_ms);
+  const int count = ::epoll_wait(epoll_fd, events, kReadyMax, timeout_ms);
   for (int i = 0; i < count; ++i) {
     const int fd = events[i].data.fd;
     if (fd == wake_fd_) {
       std::uint64_t ignored = 0;
       [[maybe_unused]] const ssize_t size = ::read(wake_fd_, &ignored, sizeof ignored);
+      continue;
+    }
+    if (fd == streams_epoll_fd_) {
+      collect(streams_epoll_fd_, 0);
       continue;
     }
     State& s = state(fd);
@@ -100,7 +131,6 @@ const std::vector<SocketSet::Ready>& SocketSet::wait(int timeout_ms) {
     const int mask = ((bits & EPOLLIN) != 0 ? CURL_CSELECT_IN : 0) | ((bits & EPOLLOUT) != 0 ? CURL_CSELECT_OUT : 0);
     ready_.push_back({.lane = s.lane, .fd = fd, .curl_mask = mask});
   }
-  return ready_;
 }
 
 void SocketSet::wake() {

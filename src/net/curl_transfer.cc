@@ -81,6 +81,7 @@ void Transfer::set_fixed_options() {
   curl_easy_setopt(easy_, CURLOPT_PRIVATE, this);
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error_text_.data());
   curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy_, CURLOPT_SHARE, common_.share);
   curl_easy_setopt(easy_, CURLOPT_QUICK_EXIT, 1L);  // a slow resolver must not hold up the loop
   curl_easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy_, CURLOPT_PROXY, options.proxy_url.c_str());  // "" switches the environment variables off
@@ -363,7 +364,13 @@ std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, v
 // such a stream is never paused: a reader that falls far behind is cut off.
 std::size_t Transfer::take_stream_bytes(std::string_view bytes) {
   const bool may_pause = !is_http2();
-  if (stream->append(bytes, may_pause ? kStreamBufferBytesMax : kHttp2BufferBytesMax)) return bytes.size();
+  if (stream->append(bytes, may_pause ? kStreamBufferBytesMax : kHttp2BufferBytesMax)) {
+    StreamsRead& read = common_.streams_read;
+    read.bytes += bytes.size();
+    if (std::find(read.touched.begin(), read.touched.end(), stream) == read.touched.end())
+      read.touched.push_back(stream);
+    return bytes.size();
+  }
   if (may_pause) return CURL_WRITEFUNC_PAUSE;
   is_too_large_ = true;
   return 0;

@@ -29,6 +29,12 @@ class SocketObserver {
   ~SocketObserver() = default;
 };
 
+// What one round of the loop has read of streams: their readers are woken at its end, once each.
+struct StreamsRead {
+  std::vector<std::shared_ptr<StreamBuffer>> touched;
+  std::size_t bytes = 0;
+};
+
 // One libcurl easy handle with what one request needs while it is under way. Used again for the next request: most
 // options are set once. Used only by the loop's thread.
 class Transfer {
@@ -37,6 +43,8 @@ class Transfer {
     const HttpClientOptions& options;
     const PemSource& pem;
     SocketObserver& sockets;
+    StreamsRead& streams_read;
+    CURLSH* share = nullptr;  // the TLS sessions of all transfers
     bool is_for_streams = false;
   };
   explicit Transfer(const Common& common);

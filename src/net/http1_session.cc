@@ -79,12 +79,17 @@ class Http1Session final : public Session {
   bool is_http10_ = false;
   bool is_streaming_ = false;
   bool is_chunked_ = false;
+  bool is_upgraded_ = false;  // bytes both ways, until the connection closes
   bool has_body_ = true;
   std::vector<std::shared_ptr<const std::string>> pieces_;  // the next chunk
 };
 
 void Http1Session::take_bytes(std::string_view bytes) {
   if (phase_ == Phase::Closing) return;
+  if (is_upgraded_) {
+    if (exchange_) exchange_->take_bytes(bytes);
+    return;
+  }
   if (buffer_.empty()) {
     buffer_ = bytes.substr(parse(bytes));
     return;
@@ -256,7 +261,9 @@ void Http1Session::send_head(int status, const Headers& headers, std::optional<s
   }
   if (length && (*length > 0 || !has_no_body(status))) fmt::format_to(out, "Content-Length: {}\r\n", *length);
   if (is_chunked_ && !length) head += "Transfer-Encoding: chunked\r\n";
-  if (!is_kept_alive_) {
+  if (is_upgraded_) {
+    head += "Connection: Upgrade\r\n";
+  } else if (!is_kept_alive_) {
     head += "Connection: close\r\n";
   } else if (is_http10_) {
     head += "Connection: keep-alive\r\n";
@@ -289,10 +296,16 @@ void Http1Session::start_stream(int status, const Headers& headers) {
     return;
   }
   is_streaming_ = true;
-  has_body_ = !is_head_request_ && !has_no_body(status);
-  is_chunked_ = has_body_ && !is_http10_;
+  is_upgraded_ = status == 101;
+  has_body_ = is_upgraded_ || (!is_head_request_ && !has_no_body(status));
+  is_chunked_ = has_body_ && !is_http10_ && !is_upgraded_;
+  if (is_upgraded_) is_kept_alive_ = false;
   if (is_stopping_ || (has_body_ && is_http10_)) is_kept_alive_ = false;
   send_head(status, headers, std::nullopt);
+  if (is_upgraded_ && !buffer_.empty()) {  // sent ahead
+    const std::string bytes = std::exchange(buffer_, {});
+    exchange_->take_bytes(bytes);
+  }
   if (is_stopping_) {
     exchange_->tell_gone();
     end_stream();
@@ -333,7 +346,8 @@ void Http1Session::end_exchange() {
   exchange->set_answered();
   is_streaming_ = false;
   is_chunked_ = false;
-  if (!is_kept_alive_) return close();
+  // A client that speaks has to be heard out, or it loses our last words.
+  if (!is_kept_alive_) return close(/*may_client_send=*/std::exchange(is_upgraded_, false));
   begin_waiting();
 }
 

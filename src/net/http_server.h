@@ -47,6 +47,10 @@ class Responder {
   // Called once when the client goes away or the server stops before the answer is complete, on the event loop: keep it
   // short. A stream that is open when the server stops is ended properly right after.
   virtual void on_close(std::function<void()> callback) = 0;
+  // start(101, ...) makes an HTTP/1.1 connection one of bytes in both directions: write() sends them as they are, and
+  // what the client sends comes here, on the event loop: keep it short. Set before start(); without it they are
+  // dropped.
+  virtual void on_bytes(std::function<void(std::string_view)> callback) { static_cast<void>(callback); }
 };
 
 // Requests come on one of `handler_threads`; a handler may block. With handler_threads == 0 they come on the event loop

@@ -26,6 +26,7 @@ class ExchangeResponder final : public Responder {
   void abort() override { exchange_->abort(); }
   bool is_closed() const override { return exchange_->is_closed(); }
   void on_close(std::function<void()> callback) override { exchange_->on_close(std::move(callback)); }
+  void on_bytes(std::function<void(std::string_view)> callback) override { exchange_->on_bytes(std::move(callback)); }
 
  private:
   const std::shared_ptr<Exchange> exchange_;
@@ -131,6 +132,20 @@ void Exchange::abort() {
 bool Exchange::is_closed() {
   rt::MutexLock lock(mutex_);
   return is_gone_ || phase_ == Phase::Answered;
+}
+
+void Exchange::on_bytes(std::function<void(std::string_view)> callback) {
+  rt::MutexLock lock(mutex_);
+  on_bytes_ = std::move(callback);
+}
+
+void Exchange::take_bytes(std::string_view bytes) {
+  std::function<void(std::string_view)> callback;
+  {
+    rt::MutexLock lock(mutex_);
+    callback = on_bytes_;
+  }
+  if (callback) callback(bytes);
 }
 
 void Exchange::on_close(std::function<void()> callback) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "net/http_server.h"
@@ -58,11 +59,13 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void abort();
   [[nodiscard]] bool is_closed();
   void on_close(std::function<void()> callback);
+  void on_bytes(std::function<void(std::string_view)> callback);
   void drop();  // the responder is gone
 
   // By the session.
-  void tell_gone();     // the client or the server: calls the callback, once
-  void set_answered();  // the answer is complete: the callback will not be called
+  void tell_gone();                         // the client or the server: calls the callback, once
+  void set_answered();                      // the answer is complete: the callback will not be called
+  void take_bytes(std::string_view bytes);  // of a connection that is one of bytes now
   void subtract_waiting(std::size_t bytes) { waiting_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
 
   // Used only by the event loop: who carries the answer, null when nobody does any more.
@@ -84,6 +87,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool is_gone_ BASALT_GUARDED_BY(mutex_) = false;      // nothing more reaches the client
   bool is_complete_ BASALT_GUARDED_BY(mutex_) = false;  // it got everything
   std::function<void()> on_close_ BASALT_GUARDED_BY(mutex_);
+  std::function<void(std::string_view)> on_bytes_ BASALT_GUARDED_BY(mutex_);
 };
 
 [[nodiscard]] std::shared_ptr<Responder> make_responder(std::shared_ptr<Exchange> exchange);

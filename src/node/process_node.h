@@ -58,6 +58,8 @@ class ProcessNode final : public Node {
   [[nodiscard]] bool has_pod(const std::string& ns, const std::string& name) override;
   Done read_log(const std::string& ns, const std::string& name, const std::string& container, const LogOptions& options,
                 const LogSink& sink, const rt::StopToken& stop) override;
+  Result<ProcessExit> run_command(const Command& command, ProcessRunner::OnOutput on_output,
+                                  const rt::StopToken& stop) override;
 
  private:
   struct Exit {
@@ -68,6 +70,8 @@ class ProcessNode final : public Node {
   struct LogPlace {
     std::int32_t run = -1;  // newest; -1 if none has begun
     std::shared_ptr<ContainerLog> live;
+    std::shared_ptr<const ProcessSpec> running;  // what it was started with; null when it has ended
+    std::vector<ProcessId> commands;             // that run beside it
   };
   struct ProbeRun;
   // A pod on this node. Used by the worker that has its key, except for what says otherwise.
@@ -98,6 +102,8 @@ class ProcessNode final : public Node {
   void begin_probes(PodWork& work, std::size_t index);
   void step_probe(PodWork& work, std::size_t index, const std::shared_ptr<ProbeRun>& probe, rt::Instant& wake_at);
   void start_probe(PodWork& work, std::size_t index, const std::shared_ptr<ProbeRun>& probe);
+  // The container has ended: nothing more runs beside it.
+  void end_commands(const std::string& uid, const std::string& container);
   void judge(PodWork& work, std::size_t index, ProbeRun& probe, rt::Instant& wake_at);
   void tell(const PodWork& work, kube::EventType type, std::string_view reason, std::string_view message);
   void register_and_renew();
@@ -130,7 +136,7 @@ class ProcessNode final : public Node {
   std::map<std::string, std::shared_ptr<PodWork>> works_ BASALT_GUARDED_BY(mutex_);              // by UID
   std::map<std::string, std::map<std::string, LogPlace>> log_places_ BASALT_GUARDED_BY(mutex_);  // UID, container
 
-  std::size_t probes_running_ BASALT_GUARDED_BY(mutex_) = 0;
+  std::size_t probes_running_ BASALT_GUARDED_BY(mutex_) = 0;  // and commands
 
   api::Time ready_since_;  // used only by the registrar
   rt::Thread registrar_;   // used only by the owner

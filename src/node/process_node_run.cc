@@ -229,7 +229,7 @@ void ProcessNode::run_process(PodWork& work, std::size_t index, const ProcessSpe
       std::make_shared<ContainerLog>(runtime_, pod_folder(uid) + "/logs/" + run.name, run.runs, options_.logs);
   {
     rt::MutexLock lock(mutex_);
-    log_places_[uid][run.name] = {run.runs, log};
+    log_places_[uid][run.name] = {run.runs, log, std::make_shared<const ProcessSpec>(spec), {}};
   }
   // The node outlives its processes: stop() waits for their exits. The pod's entry may be gone by then.
   std::weak_ptr<PodWork> weak;
@@ -239,8 +239,9 @@ void ProcessNode::run_process(PodWork& work, std::size_t index, const ProcessSpe
   }
   const auto started = host_.runner().start(
       spec, [log](OutputStream stream, std::string_view bytes) { log->append(stream, bytes); },
-      [this, log, weak, uid, index](const ProcessExit& exit) {
+      [this, log, weak, uid, index, name = run.name](const ProcessExit& exit) {
         log->close();
+        end_commands(uid, name);
         {
           rt::MutexLock lock(mutex_);
           if (const auto owner = weak.lock()) owner->exits.push_back({index, exit, wall()});
@@ -254,6 +255,7 @@ void ProcessNode::run_process(PodWork& work, std::size_t index, const ProcessSpe
   }
   log->append(OutputStream::Err, started.error().message + "\n");
   log->close();
+  end_commands(uid, run.name);
   const bool for_good = started.error().is(Reason::InvalidInput) && !has_tireless_owner(*work.pod);
   work.machine.on_start_failed(index, for_good, started.error().message, wall(), runtime_.now());
   tell(work, kube::EventType::Warning, "Failed", started.error().message);

@@ -80,6 +80,12 @@ bool SimulatedNodes::has_pod(const std::string& ns, const std::string& name) {
   return pod && is_mine(pod->node_name);
 }
 
+Result<ProcessExit> SimulatedNodes::run_command(const Command& command, ProcessRunner::OnOutput, const rt::StopToken&) {
+  return Error::make(
+      Reason::BadRequest,
+      "pod " + command.pod + " is on a simulated node, where nothing runs: there is nothing to exec into");
+}
+
 Done SimulatedNodes::read_log(const std::string& ns, const std::string& name, const std::string& container,
                               const LogOptions& options, const LogSink& sink, const rt::StopToken&) {
   const PodPtr pod = pods_.get({ns, name});

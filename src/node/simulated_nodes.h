@@ -53,6 +53,8 @@ class SimulatedNodes final : public Node {
   void stop() override;
   [[nodiscard]] bool has_pod(const std::string& ns, const std::string& name) override;
   // One line that says that nothing ran.
+  Result<ProcessExit> run_command(const Command& command, ProcessRunner::OnOutput on_output,
+                                  const rt::StopToken& stop) override;
   Done read_log(const std::string& ns, const std::string& name, const std::string& container, const LogOptions& options,
                 const LogSink& sink, const rt::StopToken& stop) override;
   // Waits until all Node objects are there; false if stopped first.

@@ -78,6 +78,35 @@ void end_status_patch(json::Writer& writer) {
   writer.end_object();
 }
 
+// A strategic merge patch of the status of a pod.
+struct PodCondition {
+  std::string_view type;
+  std::string_view status;
+  std::string_view reason;
+  std::string_view message;
+};
+std::string pod_condition_body(std::string_view uid, const PodCondition& condition, api::Time now) {
+  std::string body;
+  json::Writer writer(body);
+  begin_status_patch(writer, uid);
+  writer.key("conditions");
+  writer.begin_array();
+  writer.begin_object();
+  const auto text = [&](std::string_view key, std::string_view value) {
+    writer.key(key);
+    writer.string(value);
+  };
+  text("type", condition.type);
+  text("status", condition.status);
+  text("reason", condition.reason);
+  text("message", condition.message);
+  text("lastTransitionTime", now.to_string());
+  writer.end_object();
+  writer.end_array();
+  end_status_patch(writer);
+  return body;
+}
+
 // A pod group has no status subresource: status and annotation go in one patch.
 std::string group_status_body(const StatusDecision& decision) {
   const GroupStatus& status = decision.status;
@@ -259,8 +288,42 @@ void Scheduler::refuse(const PendingBind& bind, const Error& error) {
 
 // Evictions and statements.
 
-void Scheduler::add_evictions(const Plan& plan, Batch& batch) {
+// Whoever made the pods can tell then that they did not fail by themselves. Before the deletions, which come in no
+// order with other calls. Whether each may go now: without the mark it stays for another try.
+std::vector<bool> Scheduler::mark_evictions(const Plan& plan) {
+  std::vector<kube::Request> requests;
+  requests.reserve(plan.evictions.size());
   for (const EvictDecision& decision : plan.evictions) {
+    kube::Request request = request_for(kube::Verb::Patch, pods_resource(), key_of(snapshot_.object(decision.pod)));
+    request.subresource = "status";
+    request.patch_type = kube::PatchType::StrategicMerge;
+    request.body = pod_condition_body(
+        decision.uid, {"DisruptionTarget", "True", "PreemptionByScheduler", decision.message}, wall_time());
+    requests.push_back(std::move(request));
+  }
+  std::vector<bool> may_go(requests.size(), true);
+  if (requests.empty()) return may_go;
+  const auto results =
+      client_.call_all(requests, {.in_flight_max = options_.in_flight_max, .failures_max = 0}, stop_.token());
+  for (std::size_t i = 0; i < results.size(); ++i)
+    may_go[i] = results[i].ok() || results[i].error().is(Reason::NotFound);
+  return may_go;
+}
+
+void Scheduler::take_back_eviction(PodId pod) {
+  snapshot_.clear_evicting(pod);
+  snapshot_.note_freed();  // whoever needs the room asks again
+  retry_later(runtime_.now() + options_.retry_min);
+}
+
+void Scheduler::add_evictions(const Plan& plan, Batch& batch) {
+  const std::vector<bool> may_go = mark_evictions(plan);
+  for (std::size_t i = 0; i < plan.evictions.size(); ++i) {
+    const EvictDecision& decision = plan.evictions[i];
+    if (!may_go[i]) {
+      take_back_eviction(decision.pod);
+      continue;
+    }
     const api::ObjectKey key = key_of(snapshot_.object(decision.pod));
     kube::Request request = request_for(kube::Verb::Delete, pods_resource(), key);
     request.precondition_uid = decision.uid;
@@ -272,9 +335,7 @@ void Scheduler::add_evictions(const Plan& plan, Batch& batch) {
         events_.event(reference_to("v1", "Pod", key, decision.uid), kube::EventType::Normal,
                       std::string(decision.reason), decision.message);
       } else if (!result.error().is(Reason::NotFound) && id != kNone) {
-        snapshot_.clear_evicting(id);
-        snapshot_.note_freed();  // whoever needs the room asks again
-        retry_later(runtime_.now() + options_.retry_min);
+        take_back_eviction(id);
       }
     });
   }
@@ -327,23 +388,8 @@ void Scheduler::add_pod_conditions(const Plan& plan, Batch& batch) {
     kube::Request request = request_for(kube::Verb::Patch, pods_resource(), key_of(pod));
     request.subresource = "status";
     request.patch_type = kube::PatchType::StrategicMerge;
-    json::Writer writer(request.body);
-    begin_status_patch(writer, decision.uid);
-    writer.key("conditions");
-    writer.begin_array();
-    writer.begin_object();
-    const auto text = [&](std::string_view key, std::string_view value) {
-      writer.key(key);
-      writer.string(value);
-    };
-    text("type", api::condition_types::kPodScheduled);
-    text("status", "False");
-    text("reason", "Unschedulable");
-    text("message", decision.message);
-    text("lastTransitionTime", wall_time().to_string());
-    writer.end_object();
-    writer.end_array();
-    end_status_patch(writer);
+    request.body = pod_condition_body(
+        decision.uid, {api::condition_types::kPodScheduled, "False", "Unschedulable", decision.message}, wall_time());
     batch.add(std::move(request), [this, &decision, key = key_of(pod)](const Result<kube::Response>& result) {
       if (result.ok()) {
         ++pod_condition_writes_;

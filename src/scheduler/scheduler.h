@@ -101,6 +101,8 @@ class Scheduler {
 
   void carry_out(const Plan& plan);
   void add_binds(const Plan& plan, Batch& batch);
+  [[nodiscard]] std::vector<bool> mark_evictions(const Plan& plan);
+  void take_back_eviction(PodId pod);
   void add_evictions(const Plan& plan, Batch& batch);
   void add_statuses(const Plan& plan, Batch& batch);
   void add_pod_conditions(const Plan& plan, Batch& batch);

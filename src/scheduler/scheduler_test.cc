@@ -97,6 +97,34 @@ TEST(Scheduler, PodsWithoutAGroupAreScheduledSingly) {
   });
 }
 
+// With a finalizer on it the victim stays to be looked at.
+TEST(Scheduler, APodThatMakesRoomIsMarkedBeforeItGoes) {
+  rt::run_seeds(1, 5, [](rt::SimRuntime& runtime) {
+    World world(runtime);
+    world.cluster.apply(node_yaml("n1", 1) + priority_class_yaml("high", 100));
+    const auto pod = [](const std::string& name, const std::string& metadata, const std::string& spec) {
+      return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + metadata + "}\nspec: {schedulerName: volcano" +
+             spec + ", containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}\n";
+    };
+    world.cluster.apply(pod("victim", ", finalizers: [example.com/stay]", ""));
+    ASSERT_TRUE(world.cluster.wait_until([&] { return world.node_of("victim") == "n1"; }, 5s));
+    world.cluster.apply(pod("urgent", "", ", priorityClassName: high"));
+    const auto is_going = [&] {
+      return !world.cluster.get(resources::kPods, "default", "victim")
+                  ->string_at({"metadata", "deletionTimestamp"})
+                  .empty();
+    };
+    ASSERT_TRUE(world.cluster.wait_until(is_going, 30s));
+    const auto victim = world.cluster.get(resources::kPods, "default", "victim");
+    std::string reason;
+    for (const json::Value& condition : victim->find_path({"status", "conditions"})->as_array()) {
+      if (condition.string_at({"type"}) == "DisruptionTarget" && condition.string_at({"status"}) == "True")
+        reason = condition.string_at({"reason"});
+    }
+    EXPECT_EQ(reason, "PreemptionByScheduler");
+  });
+}
+
 TEST(Scheduler, WholeLifeOfAGroup) {
   rt::run_seeds(1, 10, [](rt::SimRuntime& runtime) {
     World world(runtime);

@@ -34,6 +34,8 @@ const KnownKind kKnownKinds[] = {
     {"Queue", resources::kQueues, false},
     {"PodGroup", resources::kPodGroups, true},
     {"NodeShard", resources::kNodeShards, false},
+    {"JobFlow", {"flow.volcano.sh", "v1alpha1", "jobflows"}, true},
+    {"JobTemplate", {"flow.volcano.sh", "v1alpha1", "jobtemplates"}, true},
 };
 
 std::string text_of(std::string_view view) { return std::string(view); }

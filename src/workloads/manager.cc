@@ -1,6 +1,9 @@
 #include "workloads/manager.h"
 
+#include "workloads/cronjob/cron_job_controller.h"
+#include "workloads/daemonset/daemon_set_controller.h"
 #include "workloads/deployment/deployment_controller.h"
+#include "workloads/disruption/budget_controller.h"
 #include "workloads/endpoints/endpoint_controller.h"
 #include "workloads/job/job_controller.h"
 #include "workloads/replicaset/replica_set_controller.h"
@@ -15,15 +18,19 @@ WorkloadManager::WorkloadManager(rt::Runtime& runtime, kube::Client& client, con
       context_{runtime, client, log, events_, metrics, caches_},
       stop_(runtime),
       changed_(runtime) {
-  for (kube::Informer<Object>* cache : {&caches_.deployments, &caches_.replica_sets, &caches_.replication_controllers,
-                                        &caches_.stateful_sets, &caches_.jobs, &caches_.services})
+  for (kube::Informer<Object>* cache :
+       {&caches_.deployments, &caches_.replica_sets, &caches_.replication_controllers, &caches_.stateful_sets,
+        &caches_.daemon_sets, &caches_.jobs, &caches_.cron_jobs, &caches_.services, &caches_.budgets})
     cache->add_handler([this](const kube::Change<Object>&) { wake(); });
   controllers_.push_back(std::make_unique<DeploymentController>(context_));
   controllers_.push_back(std::make_unique<ReplicaSetController>(context_, kReplicaSetKind));
   controllers_.push_back(std::make_unique<ReplicaSetController>(context_, kReplicationControllerKind));
   controllers_.push_back(std::make_unique<StatefulSetController>(context_));
+  controllers_.push_back(std::make_unique<DaemonSetController>(context_));
   controllers_.push_back(std::make_unique<JobController>(context_));
+  controllers_.push_back(std::make_unique<CronJobController>(context_));
   controllers_.push_back(std::make_unique<EndpointController>(context_));
+  controllers_.push_back(std::make_unique<BudgetController>(context_));
 }
 
 WorkloadManager::~WorkloadManager() { stop(); }

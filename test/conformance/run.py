@@ -35,13 +35,13 @@ KUBE_ONLY = "[sig-api-machinery]"
 SECTIONS = {"[sig-api-machinery]": "The API server", "[sig-apps]": "Workloads", "[sig-scheduling]": "Scheduling"}
 # What the images of the tests' pods run on process nodes, if the pods name no command. Of web servers' images the tests want
 # no more than pods that run.
-IMAGES = {"agnhost": AGNHOST, "pause": "sleep infinity", "httpd": "sleep infinity", "nginx": "sleep infinity"}
+IMAGES = {"agnhost": AGNHOST, "busybox": "sh", "pause": "sleep infinity", "httpd": "sleep infinity", "nginx": "sleep infinity"}
 # Of a port that all pods of a machine share there can be one user at a time.
 SHARED_PORT = ("AdmissionWebhook", "CustomResourceConversionWebhook", "CustomResourceFieldSelectors", "] StatefulSet ")
 # A spec that needs what neither server has (images, nodes) waits for it for many minutes: it is ended after these.
 SPEC_SECONDS = 120
 SLOW_SECONDS = 700  # of specs that wait for minutes themselves: until a server has forgotten its history, or to see that nothing happens
-SLOW = re.compile(r"\[Slow\]|there exists conflict between pods")
+SLOW = re.compile(r"\[Slow\]|there exists conflict between pods|CronJob should (replace|schedule multiple)")
 
 
 class Caretaker(threading.Thread):
@@ -94,7 +94,7 @@ def basalt_cluster(flags=()):
     with tempfile.TemporaryDirectory(prefix="basalt-conformance-") as folder:
         log = open(os.path.join(folder, "up.log"), "wb")
         data = os.path.join(folder, "cluster")
-        process = subprocess.Popen([clusters.binary(), "up", "--data-dir", data, "--durability", "memory", *images(), *flags],
+        process = subprocess.Popen([clusters.binary(), "up", "--data-dir", data, "--durability", "memory", "--nodes", "2", *images(), *flags],
                                    stdout=subprocess.PIPE, stderr=log)
         try:
             line = process.stdout.readline().decode()

@@ -22,8 +22,8 @@ EXPECTED = {
     "fair-share": (0, ["vision-2 Completed", "speech-1 Completed"]),
     "priorities": (0, ["patient-1 Completed", "urgent Completed"]),
 }
-# Run elsewhere: they need more than one cluster.
-ELSEWHERE = {"hyperjob", "hyper-job", "data-follow", "data-moved"}
+# Run elsewhere: they need more than one cluster, or are no jobs to follow.
+ELSEWHERE = {"jobflow", "hyperjob", "hyper-job", "data-follow", "data-moved"}
 
 
 class ExamplesTest(unittest.TestCase):
@@ -45,6 +45,16 @@ class ExamplesTest(unittest.TestCase):
             def ended(conditions):
                 return next(one["lastTransitionTime"] for one in conditions if one["status"] == "Completed")
             self.assertLessEqual(ended(urgent), ended(patient), "the urgent job goes ahead")
+
+    def test_a_flow_runs_its_jobs_in_order(self):
+        with c.Cluster("--nodes", "1") as cluster:
+            cluster.basalt("run", "-f", str(EXAMPLES / "jobflow.yaml"))
+            c.wait_for("the flow to succeed", lambda: "Succeed" in cluster.basalt("jobflow", "list").stdout, timeout=100)
+            ended = {job["metadata"]["name"]: job["status"]["state"] for job in cluster.jobs()}
+            self.assertEqual(set(ended), {f"jobflow-{step}" for step in ("prepare", "train-small", "train-large", "evaluate")})
+            self.assertEqual({state["phase"] for state in ended.values()}, {"Completed"})
+            last = max(ended, key=lambda name: (ended[name]["lastTransitionTime"], name == "jobflow-evaluate"))
+            self.assertEqual(last, "jobflow-evaluate")
 
     def test_without_a_cluster_run_starts_one(self):
         # No kubeconfig anywhere: an empty home, a folder of its own.

@@ -352,6 +352,42 @@ void a_tree_of_queues_closes_from_above(World& world) {
   EXPECT_TRUE(state_is("below", "Open"));
 }
 
+// Two jobs one after the other; when both are done they are deleted.
+void a_flow_runs_its_jobs_in_order(World& world) {
+  const kube::Resource flows{"flow.volcano.sh", "v1alpha1", "jobflows"};
+  const kube::Resource templates{"flow.volcano.sh", "v1alpha1", "jobtemplates"};
+  for (const char* name : {"first", "second"}) {
+    std::string text = job(name, 1);
+    text.replace(0, text.find("\nmetadata"), "apiVersion: flow.volcano.sh/v1alpha1\nkind: JobTemplate");
+    world.api.apply(text);
+  }
+  world.api.apply(
+      "{apiVersion: flow.volcano.sh/v1alpha1, kind: JobFlow, metadata: {name: chain}, spec: {jobRetainPolicy: delete, "
+      "flows: [{name: first}, {name: second, dependsOn: {targets: [first]}}]}}");
+  const auto flow = [&] { return world.api.get(flows, "default", "chain").value_or(json::Value(json::Object())); };
+  EXPECT_TRUE(
+      world.api.wait_until([&] { return flow().string_at({"status", "state", "phase"}) == "Succeed"; }, kPatience))
+      << flow().to_text();
+  const json::Value ended = flow();
+  const json::Value* completed = ended.find_path({"status", "completedJobs"});
+  EXPECT_TRUE(completed != nullptr && completed->as_array().size() == 2) << ended.to_text();
+  for (const char* name : {"chain-first", "chain-second"}) {
+    EXPECT_TRUE(
+        world.api.wait_until([&] { return !world.api.get(resources::kJobs, "default", name).has_value(); }, kPatience))
+        << name;
+  }
+  // Jobs that stay are named by their template.
+  world.api.apply(
+      "{apiVersion: flow.volcano.sh/v1alpha1, kind: JobFlow, metadata: {name: kept}, spec: {flows: [{name: first}]}}");
+  EXPECT_TRUE(world.api.wait_until(
+      [&] {
+        const auto found = world.api.get(templates, "default", "first");
+        const json::Value* users = found ? found->find_path({"status", "jobDependsOnList"}) : nullptr;
+        return users != nullptr && users->to_text() == R"(["kept-first"])";
+      },
+      kPatience));
+}
+
 constexpr Scenario kScenarios[] = {
     {"a_gang_runs_to_its_end", &a_gang_runs_to_its_end},
     {"plugins_make_objects_and_take_them_away", &plugins_make_objects_and_take_them_away},
@@ -367,6 +403,7 @@ constexpr Scenario kScenarios[] = {
     {"a_job_waits_for_its_queue_and_says_so", &a_job_waits_for_its_queue_and_says_so},
     {"pods_of_every_workload_get_a_group", &pods_of_every_workload_get_a_group},
     {"a_tree_of_queues_closes_from_above", &a_tree_of_queues_closes_from_above},
+    {"a_flow_runs_its_jobs_in_order", &a_flow_runs_its_jobs_in_order},
 };
 
 }  // namespace

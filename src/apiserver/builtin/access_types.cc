@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "apiserver/builtin/client_config.h"
 #include "apiserver/builtin/fields.h"
 #include "apiserver/builtin/kind_rules.h"
 #include "apiserver/policy/policy_table.h"
@@ -174,29 +175,10 @@ void default_webhooks(json::Value& configuration) {
     set_default(members, "objectSelector", json::Object());
     set_default(members, "timeoutSeconds", kWebhookSeconds);
     if (mutates) set_default(members, "reinvocationPolicy", "Never");
-    if (json::Value* service = webhook.find_path({"clientConfig", "service"}); service && service->is_object()) {
-      set_default(service->as_object(), "port", 443);
-    }
+    default_client_config(webhook);
     json::Array* rules = mutable_list(webhook, "rules");
     for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
       if ((*rules)[i].is_object()) set_default((*rules)[i].as_object(), "scope", "*");
-    }
-  }
-}
-
-void check_client_config(const json::Value& webhook, const FieldPath& path, Causes& causes) {
-  const FieldPath at = path.child("clientConfig");
-  const bool has_url = !webhook.string_at({"clientConfig", "url"}).empty();
-  const json::Value* service = webhook.find_path({"clientConfig", "service"});
-  if (has_url == (service != nullptr)) {
-    causes.push_back(required(at.text(), "exactly one of url or service is required"));
-    return;
-  }
-  if (service == nullptr) return;
-  const FieldPath service_path = at.child("service");
-  for (const std::string_view name : {"namespace", "name"}) {
-    if (text_at(*service, name).empty()) {
-      causes.push_back(required(service_path.text(name), "service " + std::string(name) + " is required"));
     }
   }
 }

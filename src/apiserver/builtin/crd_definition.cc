@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apiserver/builtin/builtin_types.h"
+#include "apiserver/builtin/crd_conversion.h"
 #include "apiserver/crd/crd_types.h"
 #include "apiserver/registry/generic_strategy.h"
 #include "apiserver/registry/metadata.h"
@@ -31,7 +32,10 @@ class CrdDefinitionStrategy final : public GenericStrategy {
  public:
   CrdDefinitionStrategy() : GenericStrategy(true) {}
 
-  void apply_defaults(json::Value& object) const override { default_crd(object); }
+  void apply_defaults(json::Value& object) const override {
+    default_crd(object);
+    default_crd_conversion(object);
+  }
 
   void prepare_for_create(json::Value& object) const override {
     GenericStrategy::prepare_for_create(object);
@@ -65,11 +69,14 @@ class CrdDefinitionStrategy final : public GenericStrategy {
 
   void validate_create(const json::Value& object, Causes& causes) const override {
     validate_crd(object, nullptr, causes);
+    validate_crd_conversion(object, causes);
   }
 
   void validate_update(const json::Value& object, const json::Value& old, WritePart part,
                        Causes& causes) const override {
-    if (part == WritePart::Main) validate_crd(object, &old, causes);
+    if (part != WritePart::Main) return;
+    validate_crd(object, &old, causes);
+    validate_crd_conversion(object, causes);
   }
 };
 

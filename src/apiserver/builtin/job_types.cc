@@ -8,6 +8,8 @@
 #include "apiserver/registry/generic_strategy.h"
 #include "apiserver/registry/metadata.h"
 #include "base/strings.h"
+#include "kube/cron_schedule.h"
+#include "kube/time_zone.h"
 
 namespace basalt::apiserver {
 namespace {
@@ -58,6 +60,32 @@ void prepare_job(json::Value& object) {
   selector.as_object().set(kControllerUid, uid);
 }
 
+void check_success_policy(const json::Value& spec, const FieldPath& path, Causes& causes) {
+  constexpr std::size_t kRulesMax = 20;
+  const json::Value& policy = *member(spec, "successPolicy");
+  if (text_at(spec, "completionMode") != "Indexed") {
+    causes.push_back(invalid_value(path.text(), shown(policy), "requires indexed completion mode"));
+    return;
+  }
+  const json::Array& rules = list_at(policy, "rules");
+  const FieldPath rules_path = path.child("rules");
+  if (rules.empty()) causes.push_back(required(rules_path.text(), "at least one rule is needed"));
+  if (rules.size() > kRulesMax) causes.push_back(too_many(rules_path.text(), rules.size(), kRulesMax));
+  for (std::size_t i = 0; i < rules.size() && i < kRulesMax; ++i) {
+    const FieldPath rule_path = rules_path.index(i);
+    const auto count = int_at(rules[i], "succeededCount");
+    if (!count && member(rules[i], "succeededIndexes") == nullptr) {
+      causes.push_back(
+          required(rule_path.text(), "at least one of succeededCount or succeededIndexes must be specified"));
+    }
+    const auto completions = int_at(spec, "completions");
+    if (count && (*count < 1 || (completions && *count > *completions))) {
+      causes.push_back(invalid_value(rule_path.text("succeededCount"), std::to_string(*count),
+                                     "must be between 1 and the number of completions"));
+    }
+  }
+}
+
 void check_job_spec(const json::Value& spec, const FieldPath& path, Causes& causes) {
   for (const std::string_view name : {"parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
                                       "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"}) {
@@ -76,6 +104,7 @@ void check_job_spec(const json::Value& spec, const FieldPath& path, Causes& caus
     constexpr std::string_view kModes[] = {"NonIndexed", "Indexed"};
     causes.push_back(not_supported(path.text("completionMode"), base::quote(mode), kModes));
   }
+  if (member(spec, "successPolicy") != nullptr) check_success_policy(spec, path.child("successPolicy"), causes);
   static const json::Value kNothing{json::Object()};
   const json::Value* pod_template = member(spec, "template");
   const FieldPath template_path = path.child("template");
@@ -175,10 +204,34 @@ void default_cron_job(json::Value& object) {
   if (ensure_map(*job_template, "spec") != nullptr) default_pod_template(*job_template->find("spec"));
 }
 
+void check_schedule(const json::Value& spec, Causes& causes) {
+  const std::string_view schedule = text_at(spec, "schedule");
+  if (schedule.empty()) {
+    causes.push_back(required("spec.schedule"));
+  } else if (schedule.find("TZ") != std::string_view::npos) {
+    causes.push_back(invalid_value("spec.schedule", base::quote(schedule),
+                                   "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"));
+  } else if (const std::string complaint = kube::cron_complaint(schedule); !complaint.empty()) {
+    causes.push_back(invalid_value("spec.schedule", base::quote(schedule), complaint));
+  }
+  const json::Value* value = member(spec, "timeZone");
+  if (value == nullptr || !value->is_string()) return;
+  const std::string& zone = value->as_string();
+  if (zone.empty() || base::equals_ignore_case_ascii(zone, "local")) {
+    causes.push_back(invalid_value("spec.timeZone", base::quote(zone),
+                                   "must be an explicit time zone as defined in https://www.iana.org/time-zones"));
+    return;
+  }
+  // Without a database nobody can tell; the controller says so when the time comes.
+  const auto found = kube::TimeZone::find(zone);
+  if (!found.ok() && !found.error().is(Reason::ServiceUnavailable))
+    causes.push_back(invalid_value("spec.timeZone", base::quote(zone), "unknown time zone " + zone));
+}
+
 void validate_cron_job(const json::Value& object, Causes& causes) {
   const std::string_view name = metadata_text(object, "name");
   const json::Value& spec = spec_or_nothing(object);
-  if (text_at(spec, "schedule").empty()) causes.push_back(required("spec.schedule"));
+  check_schedule(spec, causes);
   const FieldPath path("spec");
   for (const std::string_view count :
        {"startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"}) {

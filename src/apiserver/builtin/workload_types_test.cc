@@ -229,17 +229,38 @@ spec: {schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPoli
 )";
 
 TEST(CronJob, Validation) {
-  expect_create(*type_named("batch", "cronjobs"), kCronJob,
-                {
-                    {""},
-                    {"spec: {schedule: null}", {"spec.schedule: Required value"}},
-                    {"spec: {concurrencyPolicy: Odd}",
-                     {"spec.concurrencyPolicy: Unsupported value: \"Odd\": supported values: \"Allow\", \"Forbid\", "
-                      "\"Replace\""}},
-                    {"spec: {jobTemplate: {spec: {template: {spec: {restartPolicy: Always}}}}}",
-                     {"spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", "
-                      "\"Never\""}},
-                });
+  expect_create(
+      *type_named("batch", "cronjobs"), kCronJob,
+      {
+          {""},
+          {"spec: {schedule: null}", {"spec.schedule: Required value"}},
+          {"spec: {schedule: '@hourly', timeZone: UTC}"},
+          {"spec: {schedule: '60 * * * *'}",
+           {"spec.schedule: Invalid value: \"60 * * * *\": \"60\" is out of range in the field minute (0 to "
+            "59)"}},
+          {"spec: {schedule: 'TZ=UTC * * * * *'}",
+           {"spec.schedule: Invalid value: \"TZ=UTC * * * * *\": cannot use TZ or CRON_TZ in schedule, use "
+            "timeZone field instead"}},
+          {"spec: {timeZone: Local}",
+           {"spec.timeZone: Invalid value: \"Local\": must be an explicit time zone as defined in "
+            "https://www.iana.org/time-zones"}},
+          {"spec: {timeZone: ../etc}", {"spec.timeZone: Invalid value: \"../etc\": unknown time zone ../etc"}},
+          {"spec: {jobTemplate: {spec: {successPolicy: {rules: [{succeededCount: 1}]}}}}",
+           {"spec.jobTemplate.spec.successPolicy: Invalid value: {\"rules\":[{\"succeededCount\":1}]}: requires "
+            "indexed completion mode"}},
+          {"spec: {jobTemplate: {spec: {completionMode: Indexed, completions: 2, successPolicy: {rules: "
+           "[{succeededIndexes: '0'}, {}, {succeededCount: 3}]}}}}",
+           {"spec.jobTemplate.spec.successPolicy.rules[1]: Required value: at least one of succeededCount or "
+            "succeededIndexes must be specified",
+            "spec.jobTemplate.spec.successPolicy.rules[2].succeededCount: Invalid value: 3: must be between 1 "
+            "and the number of completions"}},
+          {"spec: {concurrencyPolicy: Odd}",
+           {"spec.concurrencyPolicy: Unsupported value: \"Odd\": supported values: \"Allow\", \"Forbid\", "
+            "\"Replace\""}},
+          {"spec: {jobTemplate: {spec: {template: {spec: {restartPolicy: Always}}}}}",
+           {"spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", "
+            "\"Never\""}},
+      });
 }
 
 constexpr std::string_view kController = R"(

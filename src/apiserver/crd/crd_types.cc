@@ -163,8 +163,6 @@ void default_crd(json::Value& crd) {
   const std::string kind(names.string_at({"kind"}));
   if (names.string_at({"singular"}).empty()) names.as_object().set("singular", base::to_lower_ascii(kind));
   if (names.string_at({"listKind"}).empty() && !kind.empty()) names.as_object().set("listKind", kind + "List");
-  json::Value& conversion = crd.ensure_path({"spec", "conversion"});
-  if (!conversion.is_object()) conversion = json::Object{{"strategy", "None"}};
 }
 
 void validate_crd(const json::Value& crd, const json::Value* old, Causes& causes) {
@@ -207,16 +205,19 @@ void validate_crd(const json::Value& crd, const json::Value* old, Causes& causes
   }
 }
 
-Result<std::vector<std::shared_ptr<const ResourceType>>> types_of_crd(const json::Value& crd) {
+Result<std::vector<std::shared_ptr<const ResourceType>>> types_of_crd(
+    const json::Value& crd, const std::shared_ptr<const VersionConverter>& converter) {
   std::string storage_version;
   const json::Array& versions = list_at(crd, {"spec", "versions"});
   for (const json::Value& version : versions) {
     if (flag_at(version, "storage")) storage_version = std::string(version.string_at({"name"}));
   }
   const std::int64_t crd_revision = base::parse_int64(metadata_text(crd, "resourceVersion")).value_or(0);
-  std::vector<std::shared_ptr<const ResourceType>> types;
+  std::vector<std::shared_ptr<ResourceType>> types;
+  std::shared_ptr<const Strategy> storage_strategy;
   for (const json::Value& version : versions) {
-    if (!flag_at(version, "served")) continue;
+    const bool is_stored = converter && flag_at(version, "storage");
+    if (!flag_at(version, "served") && !is_stored) continue;
     auto type = std::make_shared<ResourceType>();
     type->group = std::string(crd.string_at({"spec", "group"}));
     type->version = std::string(version.string_at({"name"}));
@@ -239,9 +240,14 @@ Result<std::vector<std::shared_ptr<const ResourceType>>> types_of_crd(const json
                                std::string(scale->string_at({"labelSelectorPath"}))};
     }
     BASALT_TRY(type->strategy, strategy_of(version, *type, crd_revision));
-    types.push_back(std::move(type));
+    if (is_stored) storage_strategy = type->strategy;
+    if (flag_at(version, "served")) types.push_back(std::move(type));
   }
-  return types;
+  for (const auto& type : types) {
+    type->converter = converter;
+    type->storage_strategy = storage_strategy;
+  }
+  return std::vector<std::shared_ptr<const ResourceType>>(types.begin(), types.end());
 }
 
 }  // namespace basalt::apiserver

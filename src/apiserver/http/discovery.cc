@@ -49,6 +49,8 @@ struct Subresource {
 std::vector<Subresource> subresources_of(const ResourceType& type) {
   std::vector<Subresource> list;
   for (const std::string& name : type.other_subresources) {
+    if (name == "attach") list.push_back({name, "", "v1", "PodAttachOptions", {"create", "get"}});
+    if (name == "exec") list.push_back({name, "", "v1", "PodExecOptions", {"create", "get"}});
     if (name == "binding") list.push_back({name, "", "v1", "Binding", {"create"}});
     if (name == "eviction") list.push_back({name, "policy", "v1", "Eviction", {"create"}});
     if (name == "log") list.push_back({name, "", "v1", "Pod", {"get"}});

@@ -15,6 +15,7 @@
 #include "apiserver/proto/decode.h"
 #include "apiserver/proto/encode.h"
 #include "apiserver/proto/field_shapes.h"
+#include "apiserver/registry/connections.h"
 #include "apiserver/registry/continue_token.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/later_calls.h"
@@ -80,6 +81,33 @@ bool wants_only_protobuf(std::string_view accept) {
 
 // What is asked every few seconds and says nothing about anybody.
 bool is_health_path(std::string_view path) { return path == "/healthz" || path == "/livez" || path == "/readyz"; }
+
+// Subresources that are a conversation with a process.
+bool is_connection(const ApiPath& path) {
+  return path.group.empty() && path.plural == "pods" && (path.subresource == "attach" || path.subresource == "exec");
+}
+
+Error nobody_to_connect_to(const ApiPath& path) {
+  Error error = Error::make(Reason::NotFound,
+                            "pods/" + path.subresource + ": this server has no nodes whose pods could be connected to");
+  error.code = 501;
+  return error;
+}
+
+// The query as admission sees it: an object of Kubernetes' kind.
+json::Value connect_options(const ApiPath& path, const net::Query& query) {
+  json::Object options{{"apiVersion", "v1"},
+                       {"kind", path.subresource == "exec" ? "PodExecOptions" : "PodAttachOptions"}};
+  json::Array command;
+  for (const auto& [name, value] : query) {
+    if (name == "command") command.emplace_back(value);
+    if (name == "container") options.set("container", value);
+    const bool is_flag = name == "stdin" || name == "stdout" || name == "stderr" || name == "tty";
+    if (is_flag && (value == "true" || value == "1")) options.set(name, true);
+  }
+  if (!command.empty()) options.set("command", std::move(command));
+  return options;
+}
 
 class FrontImpl final : public Front {
  public:
@@ -174,12 +202,39 @@ class FrontImpl final : public Front {
     }
     if (answer_document(request, *responder)) return;
     if (!path) return fail(*responder, no_such_resource());
-    if (!path->subresource.empty() && options_.connect && options_.connect(*path, *query, context.user, responder)) {
-      return;
+    if (!path->subresource.empty()) {
+      if (Done admitted = admit_connection(request, *path, *query, context, access); !admitted.ok())
+        return fail(*responder, admitted.error());
+      if (options_.connect && options_.connect({request, *path, *query, context.user}, responder)) return;
+      if (is_connection(*path)) return fail(*responder, nobody_to_connect_to(*path));
     }
     if (request.method == "GET" && is_watch(*query)) return watch(request, *path, *query, context, responder);
     if (request.method == "GET" && path->name.empty()) return list(request, *path, *query, context, *responder);
     call(request, *path, *query, context, responder);
+  }
+
+  // A connection to a process needs what making something needs, whatever its method, and the consent of admission.
+  Done admit_connection(const net::ServerRequest& http, const ApiPath& path, const net::Query& query,
+                        const RequestContext& context, AccessRequest access) {
+    if (!is_connection(path)) return Ok{};
+    if (http.method != "GET" && http.method != "POST") return no_such_resource();
+    access.verb = "create";
+    BASALT_TRY_DONE(check_access(server_, access));
+    auto* connections = dynamic_cast<Connections*>(&server_);
+    if (connections == nullptr) return Ok{};
+    kube::Request request;
+    request.verb = kube::Verb::Get;
+    request.resource = {path.group, path.version, path.plural};
+    request.ns = path.ns;
+    request.name = path.name;
+    request.subresource = path.subresource;
+    BASALT_TRY(const json::Value pod, connections->admit_connection(request, connect_options(path, query), context));
+    const std::string_view phase = pod.string_at({"status", "phase"});
+    if (phase == "Succeeded" || phase == "Failed")
+      return Error::make(
+          Reason::BadRequest,
+          "cannot " + path.subresource + " into a container of a completed pod; its phase is " + std::string(phase));
+    return Ok{};
   }
 
   // What anybody may ask: health and version.

@@ -18,9 +18,16 @@ namespace basalt::apiserver {
 
 class AuditLog;  // audit_log.h
 
-// Answers a subresource that is not an object (pods/log): false if it does not serve this one.
-using ConnectHandler = std::function<bool(const ApiPath& path, const net::Query& query, const UserInfo& user,
-                                          std::shared_ptr<net::Responder> responder)>;
+// A request for a subresource that is not an object (pods/log, pods/exec). Valid during the call.
+struct ConnectRequest {
+  const net::ServerRequest& http;
+  const ApiPath& path;
+  const net::Query& query;
+  const UserInfo& user;
+};
+// Answers one: false if it does not serve this subresource.
+using ConnectHandler =
+    std::function<bool(const ConnectRequest& request, const std::shared_ptr<net::Responder>& responder)>;
 
 struct FrontOptions {
   net::HttpServerOptions server;           // address, port, TLS with the authority of client certificates

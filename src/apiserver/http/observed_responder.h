@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "net/http_server.h"
@@ -40,6 +41,7 @@ class ObservedResponder : public net::Responder {
   }
   [[nodiscard]] bool is_closed() const final { return inner_->is_closed(); }
   void on_close(std::function<void()> callback) final { inner_->on_close(std::move(callback)); }
+  void on_bytes(std::function<void(std::string_view)> callback) final { inner_->on_bytes(std::move(callback)); }
 
  protected:
   virtual void on_start(int code) = 0;

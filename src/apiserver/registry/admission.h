@@ -35,6 +35,7 @@ struct AdmissionRequest {
   const json::Value* old_object = nullptr;  // Update, Delete
   std::vector<std::string> warnings;        // hooks append; sent to the client
   AuditAnnotations* audit = nullptr;        // hooks add; null if nobody keeps an audit log
+  std::string object_kind;                  // of what a Connect carries ("PodExecOptions"); "": the type's
 };
 
 // Our own rules, in process (priority classes, service account defaults, Volcano's admission when it is linked in).

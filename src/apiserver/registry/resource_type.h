@@ -11,7 +11,12 @@
 
 #include "api/time.h"
 #include "base/error.h"
+#include "base/result.h"
 #include "json/value.h"
+
+namespace basalt::rt {
+class StopToken;
+}
 
 namespace basalt::apiserver {
 
@@ -92,6 +97,16 @@ struct Conversion {
   std::string (*storage_field)(std::string_view field);
 };
 
+// Between the versions of a CRD whose conversion is somebody else's business (a webhook). Waits, on the caller's
+// thread, for a bounded time; called from many threads.
+class VersionConverter {
+ public:
+  virtual ~VersionConverter() = default;
+  // Makes each object one of `api_version`, in their order. None of them is yet; all have metadata.
+  [[nodiscard]] virtual Done convert(const std::string& api_version, std::vector<json::Value>& objects,
+                                     const rt::StopToken& stop) const = 0;
+};
+
 // One served resource in one version. Immutable; a change of a CRD makes a new one.
 struct ResourceType {
   std::string group;
@@ -119,6 +134,9 @@ struct ResourceType {
   // The group whose objects these are, too (events of events.k8s.io are those of the core group); nothing: its own.
   std::optional<std::string> storage_group;
   const Conversion* conversion = nullptr;  // null: the stored form differs in apiVersion at most
+  // CRDs with a conversion webhook: whoever turns one version into another; null otherwise.
+  std::shared_ptr<const VersionConverter> converter;
+  std::shared_ptr<const Strategy> storage_strategy;  // with a converter: of the storage version
   std::shared_ptr<const Strategy> strategy;
   std::string crd_name;  // "" for built-in kinds
 

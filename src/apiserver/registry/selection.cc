@@ -5,6 +5,18 @@
 #include "base/strings.h"
 
 namespace basalt::apiserver {
+namespace {
+
+using FieldValues = std::vector<std::pair<std::string, std::string>>;
+
+std::string_view value_in(const FieldValues& values, std::string_view field) {
+  for (const auto& [name, value] : values) {
+    if (name == field) return value;
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<Selection> Selection::parse(const ResourceType& type, std::string_view labels, std::string_view fields) {
   Selection selection;
@@ -31,7 +43,17 @@ Result<Selection> Selection::parse(const ResourceType& type, std::string_view la
       selection.fields_ = api::FieldSelector::of(std::move(terms));
     }
   }
-  selection.matches_all_ = selection.labels_.is_everything() && selection.fields_.is_everything();
+  if (type.strategy->schema() != nullptr) selection.custom_ = type.strategy;
+  if (type.converter) {
+    std::vector<api::FieldSelector::Term> of_entry;
+    std::vector<api::FieldSelector::Term> of_object;
+    for (const auto& term : selection.fields_.terms())
+      (term.field.starts_with("metadata.") ? of_entry : of_object).push_back(term);
+    selection.fields_ = api::FieldSelector::of(std::move(of_entry));
+    selection.object_fields_ = api::FieldSelector::of(std::move(of_object));
+  }
+  selection.matches_all_ =
+      selection.labels_.is_everything() && selection.fields_.is_everything() && !selection.needs_object();
   return selection;
 }
 
@@ -39,11 +61,24 @@ bool Selection::matches(const Entry& entry) const {
   if (matches_all_) return true;
   const Attributes attributes = entry.attributes();
   if (!labels_.matches_with([&](std::string_view key) { return attributes.label(key); })) return false;
+  FieldValues read;
   return fields_.matches_with([&](std::string_view field) -> std::string_view {
     if (field == "metadata.name") return entry.name();
     if (field == "metadata.namespace") return entry.ns();
-    return attributes.field(field).value_or(std::string_view());
+    if (const auto packed = attributes.field(field)) return *packed;
+    // Written in another version, or before its CRD had the field.
+    if (custom_ && read.empty()) {
+      if (const auto object = json::Value::parse(*entry.object()); object.ok())
+        read = custom_->selectable_fields(*object);
+    }
+    return value_in(read, field);
   });
+}
+
+bool Selection::matches_object(const json::Value& object) const {
+  if (!needs_object()) return true;
+  const FieldValues read = custom_ ? custom_->selectable_fields(object) : FieldValues();
+  return object_fields_.matches_with([&](std::string_view field) { return value_in(read, field); });
 }
 
 void index_object(const ResourceType& type, const json::Value& object, AttributesWriter& attributes) {
@@ -53,6 +88,7 @@ void index_object(const ResourceType& type, const json::Value& object, Attribute
       if (label.value.is_string()) attributes.add_label(label.key, label.value.as_string());
     }
   }
+  if (type.converter) return;  // its fields are not those of what is stored
   for (const auto& [path, value] : type.strategy->selectable_fields(object)) attributes.add_field(path, value);
 }
 

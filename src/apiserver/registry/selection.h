@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -17,11 +18,17 @@ class Selection {
   Selection() = default;
   static Result<Selection> parse(const ResourceType& type, std::string_view labels, std::string_view fields);
   [[nodiscard]] bool matches_all() const { return matches_all_; }
+  // By what is known of the stored object: everything, unless needs_object().
   [[nodiscard]] bool matches(const Entry& entry) const;
+  // Fields of a CRD with a converter are those of the version that is asked for, which the stored object need not have.
+  [[nodiscard]] bool needs_object() const { return !object_fields_.is_everything(); }
+  [[nodiscard]] bool matches_object(const json::Value& object) const;
 
  private:
   api::Selector labels_;
   api::FieldSelector fields_;
+  api::FieldSelector object_fields_;
+  std::shared_ptr<const Strategy> custom_;  // of a custom kind: reads fields that nobody packed
   bool matches_all_ = true;
 };
 

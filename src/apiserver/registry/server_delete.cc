@@ -77,11 +77,21 @@ Result<kube::Response> ApiServerImpl::remove(const TypeRef& type, const kube::Re
     const ResourceId resource = store_->resource(type->storage_id());
     const EntryRef stored = store_->get(resource, request.ns, request.name);
     if (!stored) return not_found(*type, request.name);
-    BASALT_TRY(json::Value old, json::Value::parse(*stored->object()));
-    from_storage(*type, old);
+    // Metadata is the same in all versions: nobody needs a conversion webhook to get rid of an object, which may be
+    // left when the webhook is not.
+    const bool is_other_version = needs_converter(*type, *stored);
+    BASALT_TRY(json::Value old,
+               is_other_version ? json::Value::parse(*stored->object()) : from_storage(*type, *stored));
     BASALT_TRY_DONE(check_preconditions(*type, request, old));
     Draft draft{type, request, context, old, &old, WritePart::Main, {}};
-    BASALT_TRY_DONE(run_validating_hooks(draft, Operation::Delete, nullptr));
+    if (is_other_version && has_hooks_for(draft, Operation::Delete)) {
+      BASALT_TRY(const json::Value shown, from_storage(*type, *stored));
+      draft.old = &shown;
+      BASALT_TRY_DONE(run_validating_hooks(draft, Operation::Delete, nullptr));
+      draft.old = &old;
+    } else if (!is_other_version) {
+      BASALT_TRY_DONE(run_validating_hooks(draft, Operation::Delete, nullptr));
+    }
 
     json::Object& metadata = draft.object.as_object()["metadata"].as_object();
     std::int64_t grace = grace_of(*type, request, old);
@@ -108,7 +118,7 @@ Result<kube::Response> ApiServerImpl::remove(const TypeRef& type, const kube::Re
       if (stays) return answer_with_object(draft.object.to_text());
     } else if (stays) {
       if (draft.object == old) return respond(200, *type, *stored, std::move(draft.warnings));
-      to_storage(*type, draft.object);
+      if (!is_other_version) BASALT_TRY_DONE(to_storage(*type, draft.object));
       written = commit(WriteKind::Update, *type, draft.object, request.ns, request.name, stored->mod_revision());
       if (written.ok()) return respond(200, *type, **written, std::move(draft.warnings));
     } else {

@@ -11,6 +11,7 @@
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/selection.h"
 #include "apiserver/webhook/webhook_admission.h"
+#include "apiserver/webhook/webhook_conversion.h"
 #include "base/random_name.h"
 #include "json/value.h"
 
@@ -41,6 +42,7 @@ ApiServerImpl::ApiServerImpl(rt::Runtime& runtime, Logger log, Options options, 
       options_(std::move(options)),
       store_(std::move(store)),
       later_(dynamic_cast<LaterWrites*>(store_.get())),
+      conversions_(std::make_unique<WebhookConversions>(runtime_, *this)),
       types_(std::move(types)) {}
 
 ApiServerImpl::~ApiServerImpl() { stop(); }
@@ -111,7 +113,8 @@ void ApiServerImpl::refresh_crd(const std::string& name) {
   std::vector<TypeRef> served;
   if (entry) {
     auto crd = json::Value::parse(*entry->object());
-    auto types = crd.ok() ? types_of_crd(*crd) : Result<std::vector<TypeRef>>(crd.error());
+    auto types =
+        crd.ok() ? types_of_crd(*crd, conversions_->converter_of(*crd)) : Result<std::vector<TypeRef>>(crd.error());
     if (!types.ok()) {
       log_.error("a stored CRD cannot be served", {{"crd", name}, {"error", types.error()}});
       return;
@@ -179,9 +182,10 @@ std::string ApiServerImpl::new_uid() {
 
 std::string ApiServerImpl::timestamp() const { return api::Time::from(runtime_.wall_now()).to_string(); }
 
-kube::Response ApiServerImpl::respond(int code, const ResourceType& type, const Entry& entry,
-                                      std::vector<std::string> warnings) const {
-  return kube::Response{code, present(type, entry), std::move(warnings)};
+Result<kube::Response> ApiServerImpl::respond(int code, const ResourceType& type, const Entry& entry,
+                                              std::vector<std::string> warnings) const {
+  BASALT_TRY(Bytes body, present(type, entry));
+  return kube::Response{code, std::move(body), std::move(warnings)};
 }
 
 }  // namespace basalt::apiserver

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,8 +11,10 @@
 
 #include "apiserver/registry/admission.h"
 #include "apiserver/registry/api_server.h"
+#include "apiserver/registry/connections.h"
 #include "apiserver/registry/later_calls.h"
 #include "apiserver/registry/resource_type.h"
+#include "apiserver/registry/stored_form.h"
 #include "apiserver/store/later_writes.h"
 #include "apiserver/store/store.h"
 #include "base/log.h"
@@ -29,11 +32,12 @@ class PolicyAdmission;
 class QuotaKeeper;
 class RbacAuthorizer;
 class WebhookAdmission;
+class WebhookConversions;
 using TypeRef = std::shared_ptr<const ResourceType>;
 
 // The API server. Requests run on the caller's thread; the only lock of its own guards the pointer to the type table.
 // Split over files by verb: server_read.cc, server_write.cc, server_patch.cc, server_delete.cc, server_subresource.cc.
-class ApiServerImpl final : public ApiServer, public LaterCalls {
+class ApiServerImpl final : public ApiServer, public LaterCalls, public Connections {
  public:
   ApiServerImpl(rt::Runtime& runtime, Logger log, Options options, std::unique_ptr<Store> store,
                 std::shared_ptr<const TypeTable> types);
@@ -49,6 +53,9 @@ class ApiServerImpl final : public ApiServer, public LaterCalls {
   Result<kube::ListPage> list(const kube::ListRequest& request, const RequestContext& context) override;
   Result<std::unique_ptr<WatchSession>> watch(const kube::WatchRequest& request,
                                               const RequestContext& context) override;
+
+  Result<json::Value> admit_connection(const kube::Request& request, json::Value options,
+                                       const RequestContext& context) override;
 
   [[nodiscard]] AccessDecision authorize(const AccessRequest& request) const override;
   [[nodiscard]] Result<UserInfo> authenticate_token(std::string_view token) const override;
@@ -125,6 +132,8 @@ class ApiServerImpl final : public ApiServer, public LaterCalls {
   Result<json::Value> decode_body(const ResourceType& type, const kube::Request& request,
                                   std::vector<std::string>& warnings) const;
   Done check_namespace(const Draft& draft) const;
+  [[nodiscard]] static AdmissionRequest admission_of(const Draft& draft, Operation operation, const json::Value& named);
+  [[nodiscard]] bool has_hooks_for(const Draft& draft, Operation operation) const;
   Done run_mutating_hooks(Draft& draft, Operation operation);
   Done run_validating_hooks(Draft& draft, Operation operation, const json::Value* object);
   // Makes a write of the parts and hands it to `use` while they live.
@@ -140,8 +149,8 @@ class ApiServerImpl final : public ApiServer, public LaterCalls {
 
   [[nodiscard]] std::string new_uid();
   [[nodiscard]] std::string timestamp() const;  // now, RFC 3339, whole seconds
-  [[nodiscard]] kube::Response respond(int code, const ResourceType& type, const Entry& entry,
-                                       std::vector<std::string> warnings) const;
+  [[nodiscard]] Result<kube::Response> respond(int code, const ResourceType& type, const Entry& entry,
+                                               std::vector<std::string> warnings) const;
 
   // Fixed after construction.
   rt::Runtime& runtime_;
@@ -152,6 +161,8 @@ class ApiServerImpl final : public ApiServer, public LaterCalls {
   std::vector<std::shared_ptr<AdmissionHook>> hooks_;  // complete before start()
   std::shared_ptr<PolicyAdmission> policies_;
   std::shared_ptr<WebhookAdmission> webhooks_;
+  std::unique_ptr<WebhookConversions> conversions_;
+  const std::shared_ptr<std::atomic<int>> converting_watches_ = std::make_shared<std::atomic<int>>(0);
   std::unique_ptr<QuotaKeeper> quotas_;
   std::unique_ptr<RbacAuthorizer> access_;  // null: everybody may do everything
   // The controllers that belong to an API server; made by start().
@@ -176,15 +187,5 @@ class ApiServerImpl final : public ApiServer, public LaterCalls {
 // from the text.
 [[nodiscard]] Done prune_unknown(const ResourceType& type, const kube::Request& request, json::Value& object,
                                  std::vector<std::string> duplicates, std::vector<std::string>& warnings);
-
-// The text of an object without its apiVersion and kind, as items of a list of a built-in kind are sent.
-[[nodiscard]] std::string without_type(std::string_view text, const ResourceType& type);
-
-// Makes a stored object one of this version.
-void from_storage(const ResourceType& type, json::Value& object);
-// And back, before it is written.
-void to_storage(const ResourceType& type, json::Value& object);
-// The same for the stored text: without a conversion only apiVersion differs.
-[[nodiscard]] Bytes present(const ResourceType& type, const Entry& entry);
 
 }  // namespace basalt::apiserver

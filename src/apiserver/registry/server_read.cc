@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "api/time.h"
-#include "apiserver/crd/schema.h"
 #include "apiserver/registry/continue_token.h"
+#include "apiserver/registry/converting_watch.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/selection.h"
 #include "apiserver/registry/server_impl.h"
@@ -15,6 +15,9 @@
 
 namespace basalt::apiserver {
 namespace {
+
+// Objects that are converted at once to see which of them are selected.
+constexpr std::size_t kConvertedPiece = 500;
 
 Error revision_too_large(Revision wanted, Revision current) {
   Error error = Error::make(Reason::Timeout, "Too large resource version: " + std::to_string(wanted) +
@@ -65,63 +68,42 @@ Error list_expired() {
       "without it, or go on with the token of this answer; what was written meanwhile may then be there or not.");
 }
 
+Result<Listing> list_plainly(const Store& store, const ResourceType& type, const ListQuery& query,
+                             std::vector<Bytes>& items) {
+  BASALT_TRY(Listing listing, store.list(query));
+  BASALT_TRY(items, present_all(type, listing.entries));
+  return listing;
+}
+
+// Of objects that are selected only after they were converted: piece by piece until there are enough.
+Result<Listing> list_converted(const Store& store, const ResourceType& type, const Selection& selection,
+                               const ListQuery& query, std::vector<Bytes>& items) {
+  ListQuery piece = query;
+  piece.limit = kConvertedPiece;
+  Listing chosen;
+  EntryRef last;  // its key is where the next piece begins
+  do {
+    std::vector<Bytes> shown;
+    BASALT_TRY(const Listing listing, list_plainly(store, type, piece, shown));
+    chosen.revision = piece.revision = listing.revision;
+    chosen.more = listing.more;
+    for (std::size_t i = 0; i < shown.size(); ++i) {
+      BASALT_TRY(const json::Value object, json::Value::parse(*shown[i]));
+      if (!selection.matches_object(object)) continue;
+      chosen.entries.push_back(listing.entries[i]);
+      items.push_back(std::move(shown[i]));
+      if (query.limit == 0 || items.size() < query.limit) continue;
+      chosen.more = listing.more || i + 1 < shown.size();
+      return chosen;
+    }
+    if (listing.entries.empty()) break;
+    last = listing.entries.back();
+    piece.after = last->key();
+  } while (chosen.more);
+  return chosen;
+}
+
 }  // namespace
-
-std::string without_type(std::string_view text, const ResourceType& type) {
-  std::string prefix;
-  prefix.append("{\"apiVersion\":\"")
-      .append(type.api_version())
-      .append("\",\"kind\":\"")
-      .append(type.kind)
-      .append("\",");
-  if (!text.starts_with(prefix)) {
-    auto object = type.conversion != nullptr ? json::Value::parse(text) : Result<json::Value>(json::Value());
-    if (!object.ok() || !object->is_object()) return std::string(text);
-    object->as_object().erase("apiVersion");
-    object->as_object().erase("kind");
-    return object->to_text();
-  }
-  std::string rest = "{";
-  return rest.append(text.substr(prefix.size()));
-}
-
-void from_storage(const ResourceType& type, json::Value& object) {
-  object.as_object().set("apiVersion", type.api_version());
-  if (type.conversion != nullptr) type.conversion->from_storage(object);
-}
-
-void to_storage(const ResourceType& type, json::Value& object) {
-  if (type.conversion != nullptr) type.conversion->to_storage(object);
-  object.as_object().set("apiVersion", storage_api_version(type));
-}
-
-Bytes present(const ResourceType& type, const Entry& entry) {
-  if (type.conversion != nullptr) {
-    auto object = json::Value::parse(*entry.object());
-    if (BASALT_BUG(!object.ok())) return entry.object();
-    from_storage(type, *object);
-    return kube::make_bytes(object->to_text());
-  }
-  if (const Schema* schema = type.strategy->schema();
-      schema != nullptr && entry.mod_revision() < schema->defaults_since) {
-    // Written before its definition was: it may lack what is a default now.
-    auto object = json::Value::parse(*entry.object());
-    if (BASALT_BUG(!object.ok())) return entry.object();
-    from_storage(type, *object);
-    type.strategy->apply_defaults(*object);
-    return kube::make_bytes(object->to_text());
-  }
-  const std::string_view text = *entry.object();
-  constexpr std::string_view kStart = "{\"apiVersion\":\"";
-  const std::string wanted = type.api_version();
-  if (!text.starts_with(kStart)) return entry.object();
-  const std::size_t end = text.find('"', kStart.size());
-  if (end == std::string_view::npos || text.substr(kStart.size(), end - kStart.size()) == wanted) return entry.object();
-  std::string changed;
-  changed.reserve(text.size() + wanted.size());
-  changed.append(kStart).append(wanted).append(text.substr(end));
-  return std::make_shared<const std::string>(std::move(changed));
-}
 
 Result<kube::Response> ApiServerImpl::get(const TypeRef& type, const kube::Request& request) {
   BASALT_TRY(const Revision wanted, parse_version(request.resource_version));
@@ -163,15 +145,14 @@ Result<kube::ListPage> ApiServerImpl::list(const kube::ListRequest& request, con
     BASALT_TRY(query.revision, list_revision(request, store_->revision()));
   }
 
-  auto listed = store_->list(query);
+  kube::ListPage page;
+  auto listed = selection.needs_object() ? list_converted(*store_, *type, selection, query, page.items)
+                                         : list_plainly(*store_, *type, query, page.items);
   if (!listed.ok()) {
     if (listed.error().is(Reason::Expired) && !request.continue_token.empty()) return list_expired();
     return std::move(listed).error();
   }
   const Listing& listing = *listed;
-  kube::ListPage page;
-  page.items.reserve(listing.entries.size());
-  for (const EntryRef& entry : listing.entries) page.items.push_back(present(*type, *entry));
   page.resource_version = std::to_string(listing.revision);
   if (listing.more && !listing.entries.empty()) {
     ContinueToken next{listing.revision, std::string(listing.entries.back()->key()),
@@ -205,7 +186,12 @@ Result<std::unique_ptr<WatchSession>> ApiServerImpl::watch(const kube::WatchRequ
   options.bookmarks = request.allow_bookmarks;
   options.bookmark_period = options_.bookmark_period;
   options.selection = std::move(selection);
-  return open_watch_session(runtime_, *store_, std::move(options));
+  if (!type->crd_name.empty())
+    options.current_type = [this, resource = request.resource] {
+      return types()->find(resource.group, resource.version, resource.plural);
+    };
+  if (!type->converter) return open_watch_session(runtime_, *store_, std::move(options));
+  return open_converting_watch(runtime_, *store_, std::move(options), converting_watches_);
 }
 
 }  // namespace basalt::apiserver

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/time.h"
+#include "apiserver/registry/disruption_budgets.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/metadata.h"
 #include "apiserver/registry/server_impl.h"
@@ -75,6 +76,11 @@ json::Value scale_of(const json::Value& object, const ScalePaths& paths) {
                       {"metadata", std::move(metadata)},
                       {"spec", json::Object{{"replicas", count_at(object, paths.spec_replicas)}}},
                       {"status", std::move(status)}};
+}
+
+Result<json::Value> parsed_object(Result<kube::Response> response) {
+  BASALT_TRY(const kube::Response answer, std::move(response));
+  return json::Value::parse(*answer.body);
 }
 
 Result<kube::Response> as_scale(Result<kube::Response> response, const ScalePaths& paths) {
@@ -173,6 +179,31 @@ Result<kube::Response> ApiServerImpl::bind(const TypeRef& type, const kube::Requ
       201, kube::make_bytes(R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201})"), {}};
 }
 
+Result<json::Value> ApiServerImpl::admit_connection(const kube::Request& request, json::Value options,
+                                                    const RequestContext& context) {
+  BASALT_TRY(const TypeRef type, resolve(request.resource));
+  BASALT_TRY_DONE(check_scope(*type, request.ns, request.name, true));
+  BASALT_TRY(json::Value object, parsed_object(get(type, request)));
+  AdmissionRequest admission{Operation::Connect,
+                             *type,
+                             request.ns,
+                             request.name,
+                             request.subresource,
+                             context.user,
+                             false,
+                             nullptr,
+                             {},
+                             context.audit.get(),
+                             std::string(options.string_at({"kind"}))};
+  for (const auto& hook : hooks_) {
+    if (hook->handles(admission)) BASALT_TRY_DONE(hook->mutate(admission, options));
+  }
+  for (const auto& hook : hooks_) {
+    if (hook->handles(admission)) BASALT_TRY_DONE(hook->validate(admission, &options));
+  }
+  return object;
+}
+
 Result<kube::Response> ApiServerImpl::evict(const TypeRef& type, const kube::Request& request,
                                             const RequestContext& context) {
   if (request.verb != kube::Verb::Create) return method_not_allowed(*type, "eviction");
@@ -190,21 +221,27 @@ Result<kube::Response> ApiServerImpl::evict(const TypeRef& type, const kube::Req
     }
     removal.precondition_uid = std::string(options->string_at({"preconditions", "uid"}));
     removal.precondition_resource_version = std::string(options->string_at({"preconditions", "resourceVersion"}));
+    const json::Value* dry_run = options->find("dryRun");
+    removal.dry_run = removal.dry_run || (dry_run != nullptr && dry_run->is_array() && !dry_run->as_array().empty());
+  }
+  const EntryRef stored = store_->get(store_->resource(type->storage_id()), request.ns, request.name);
+  if (!stored) return not_found(*type, request.name);
+  const bool is_meant = removal.precondition_uid.empty() || stored->attributes().uid() == removal.precondition_uid;
+  const api::Time now = api::Time::from(runtime_.wall_now());
+  if (is_meant) {
+    BASALT_TRY(const json::Value pod, from_storage(*type, *stored));
+    BASALT_TRY_DONE(spend_disruption(*this, pod, removal.dry_run, context, now));
   }
   // Whoever made the pod can tell then that it did not fail by itself. A version that was asked for would be another.
-  if (!request.dry_run && removal.precondition_resource_version.empty()) {
-    const EntryRef stored = store_->get(store_->resource(type->storage_id()), request.ns, request.name);
-    if (!stored) return not_found(*type, request.name);
-    if (removal.precondition_uid.empty() || stored->attributes().uid() == removal.precondition_uid) {
-      kube::Request mark = removal;
-      mark.verb = kube::Verb::Patch;
-      mark.subresource = "status";
-      mark.patch_type = kube::PatchType::StrategicMerge;
-      mark.precondition_uid.clear();
-      mark.grace_period_seconds.reset();
-      mark.body = eviction_mark(api::Time::from(runtime_.wall_now()));
-      if (auto marked = call(mark, context); !marked.ok()) return marked;
-    }
+  if (is_meant && !removal.dry_run && removal.precondition_resource_version.empty()) {
+    kube::Request mark = removal;
+    mark.verb = kube::Verb::Patch;
+    mark.subresource = "status";
+    mark.patch_type = kube::PatchType::StrategicMerge;
+    mark.precondition_uid.clear();
+    mark.grace_period_seconds.reset();
+    mark.body = eviction_mark(now);
+    if (auto marked = call(mark, context); !marked.ok()) return marked;
   }
   auto removed = remove(type, removal, context);
   if (!removed.ok()) return removed;

@@ -1,5 +1,6 @@
 // Writing: create and update, and the steps that every write goes through.
 
+#include <algorithm>
 #include <utility>
 
 #include "apiserver/proto/field_shapes.h"
@@ -133,17 +134,26 @@ Done ApiServerImpl::check_namespace(const Draft& draft) const {
   return Ok{};
 }
 
+AdmissionRequest ApiServerImpl::admission_of(const Draft& draft, Operation operation, const json::Value& named) {
+  return {operation,
+          *draft.type,
+          draft.request.ns,
+          std::string(metadata_text(named, "name")),
+          draft.request.subresource,
+          draft.context.user,
+          draft.request.dry_run,
+          draft.old,
+          {},
+          draft.context.audit.get()};
+}
+
+bool ApiServerImpl::has_hooks_for(const Draft& draft, Operation operation) const {
+  const AdmissionRequest request = admission_of(draft, operation, draft.object);
+  return std::ranges::any_of(hooks_, [&](const auto& hook) { return hook->handles(request); });
+}
+
 Done ApiServerImpl::run_mutating_hooks(Draft& draft, Operation operation) {
-  AdmissionRequest request{operation,
-                           *draft.type,
-                           draft.request.ns,
-                           std::string(metadata_text(draft.object, "name")),
-                           draft.request.subresource,
-                           draft.context.user,
-                           draft.request.dry_run,
-                           draft.old,
-                           {},
-                           draft.context.audit.get()};
+  AdmissionRequest request = admission_of(draft, operation, draft.object);
   for (const auto& hook : hooks_) {
     if (hook->handles(request)) BASALT_TRY_DONE(hook->mutate(request, draft.object));
   }
@@ -152,17 +162,7 @@ Done ApiServerImpl::run_mutating_hooks(Draft& draft, Operation operation) {
 }
 
 Done ApiServerImpl::run_validating_hooks(Draft& draft, Operation operation, const json::Value* object) {
-  const json::Value& named = object != nullptr ? *object : *draft.old;
-  AdmissionRequest request{operation,
-                           *draft.type,
-                           draft.request.ns,
-                           std::string(metadata_text(named, "name")),
-                           draft.request.subresource,
-                           draft.context.user,
-                           draft.request.dry_run,
-                           draft.old,
-                           {},
-                           draft.context.audit.get()};
+  AdmissionRequest request = admission_of(draft, operation, object != nullptr ? *object : *draft.old);
   for (const auto& hook : hooks_) {
     if (hook->handles(request)) BASALT_TRY_DONE(hook->validate(request, object));
   }
@@ -250,7 +250,7 @@ Result<std::optional<kube::Response>> ApiServerImpl::prepare_create(const TypeRe
   if (request.dry_run) {
     return std::optional(kube::Response{201, kube::make_bytes(draft.object.to_text()), std::move(draft.warnings)});
   }
-  to_storage(*type, draft.object);
+  BASALT_TRY_DONE(to_storage(*type, draft.object));
   creation.type = type;
   creation.ns = request.ns;
   creation.name = metadata_text(draft.object, "name");
@@ -289,7 +289,9 @@ void ApiServerImpl::call_later(const kube::Request& request, const RequestContex
     return told(call(request, context));
   }
   auto type = resolve(request.resource);
-  if (!type.ok() || (*type)->is_virtual || needs_refresh(**type)) return told(call(request, context));
+  // Whoever tells of the write must not wait for a webhook.
+  if (!type.ok() || (*type)->is_virtual || needs_refresh(**type) || (*type)->converter)
+    return told(call(request, context));
   if (Done scope = check_scope(**type, request.ns, request.name, false); !scope.ok()) return told(scope.error());
   auto creation = std::make_shared<Creation>();
   auto answer = prepare_create(*type, request, context, *creation);
@@ -361,8 +363,7 @@ Result<kube::Response> ApiServerImpl::change_stored(const TypeRef& type, const k
   for (int attempt = 1;; ++attempt) {
     const EntryRef stored = store_->get(store_->resource(type->storage_id()), request.ns, request.name);
     if (!stored) return not_found(*type, request.name);
-    BASALT_TRY(json::Value old, json::Value::parse(*stored->object()));
-    from_storage(*type, old);
+    BASALT_TRY(json::Value old, from_storage(*type, *stored));
     BASALT_TRY(json::Value changed, change(old));
     const std::string version(metadata_text(changed, "resourceVersion"));
     if (!version.empty() && version != metadata_text(old, "resourceVersion")) {
@@ -422,7 +423,7 @@ Result<kube::Response> ApiServerImpl::store_update(Draft& draft, const EntryRef&
   }
   // A write that changes nothing is not one: no new version, no event.
   if (draft.object == *draft.old) return respond(200, type, *stored, std::move(draft.warnings));
-  to_storage(type, draft.object);
+  BASALT_TRY_DONE(to_storage(type, draft.object));
   auto written = commit(WriteKind::Update, type, draft.object, draft.request.ns, name, stored->mod_revision());
   if (!written.ok()) return write_error(written.error(), type, name);
   refresh_after_write(type, name);

@@ -4,7 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "apiserver/registry/server_impl.h"
+#include "apiserver/registry/errors.h"
+#include "apiserver/registry/stored_form.h"
 #include "base/check.h"
 #include "json/value.h"
 #include "json/writer.h"
@@ -66,7 +67,7 @@ class StoreWatchSession final : public WatchSession {
     if (initial_next_ < initial_.size()) {
       const EntryRef entry = std::move(initial_[initial_next_++]);
       if (initial_next_ == initial_.size()) initial_ = {}, initial_next_ = 0;
-      return event(kube::WatchEventType::Added, present(*options_.type, *entry));
+      return event(kube::WatchEventType::Added, present_plain(*options_.type, *entry));
     }
     if (end_of_initial_due_) {
       end_of_initial_due_ = false;
@@ -78,6 +79,8 @@ class StoreWatchSession final : public WatchSession {
         buffer_next_ = 0;
         BASALT_TRY(const std::size_t count, watcher_->poll(buffer_, kPollEventsMax));
         if (count == 0) return idle();
+        if (const auto now = options_.current_type ? options_.current_type() : nullptr; now && now->converter)
+          return conversion_changed(*options_.type);
       }
       const Event next = std::move(buffer_[buffer_next_++]);
       if (auto selected = select(next)) return selected;
@@ -102,21 +105,18 @@ class StoreWatchSession final : public WatchSession {
     const bool was_in = next.previous != nullptr && options_.selection.matches(*next.previous);
     if (is_in) {
       return event(was_in ? kube::WatchEventType::Modified : kube::WatchEventType::Added,
-                   present(*options_.type, *next.entry));
+                   present_plain(*options_.type, *next.entry));
     }
     if (!was_in) return std::nullopt;
     if (next.type == EventType::Deleted) {
-      return event(kube::WatchEventType::Deleted, present(*options_.type, *next.entry));
+      return event(kube::WatchEventType::Deleted, present_plain(*options_.type, *next.entry));
     }
     return event(kube::WatchEventType::Deleted, last_selected(next));
   }
 
-  // The object as it was when it was last selected, with the version of the change that took it away.
   [[nodiscard]] Bytes last_selected(const Event& next) const {
-    auto object = json::Value::parse(*present(*options_.type, *next.previous));
-    if (BASALT_BUG(!object.ok())) return present(*options_.type, *next.entry);
-    object->ensure_path({"metadata", "resourceVersion"}) = std::to_string(next.entry->mod_revision());
-    return kube::make_bytes(object->to_text());
+    auto object = with_revision(present_plain(*options_.type, *next.previous), next.entry->mod_revision());
+    return BASALT_BUG(!object.ok()) ? present_plain(*options_.type, *next.entry) : std::move(*object);
   }
 
   Result<MaybeEvent> idle() {
@@ -126,24 +126,7 @@ class StoreWatchSession final : public WatchSession {
   }
 
   [[nodiscard]] MaybeEvent bookmark(Revision revision, bool initial_events_end) const {
-    std::string text;
-    json::Writer writer(text);
-    writer.begin_object();
-    writer.key("apiVersion");
-    writer.string(options_.type->api_version());
-    writer.key("kind");
-    writer.string(options_.type->kind);
-    writer.key("metadata");
-    writer.begin_object();
-    if (initial_events_end) {
-      writer.key("annotations");
-      writer.raw(R"({"k8s.io/initial-events-end":"true"})");
-    }
-    writer.key("resourceVersion");
-    writer.string(std::to_string(revision));
-    writer.end_object();
-    writer.end_object();
-    return event(kube::WatchEventType::Bookmark, kube::make_bytes(std::move(text)));
+    return bookmark_event(*options_.type, revision, initial_events_end);
   }
 
   rt::Runtime& runtime_;
@@ -160,6 +143,37 @@ class StoreWatchSession final : public WatchSession {
 };
 
 }  // namespace
+
+Error conversion_changed(const ResourceType& type) {
+  return expired("the conversion of " + type.plural + "." + type.group + " has changed: list and watch again");
+}
+
+kube::WatchEvent bookmark_event(const ResourceType& type, Revision revision, bool initial_events_end) {
+  std::string text;
+  json::Writer writer(text);
+  writer.begin_object();
+  writer.key("apiVersion");
+  writer.string(type.api_version());
+  writer.key("kind");
+  writer.string(type.kind);
+  writer.key("metadata");
+  writer.begin_object();
+  if (initial_events_end) {
+    writer.key("annotations");
+    writer.raw(R"({"k8s.io/initial-events-end":"true"})");
+  }
+  writer.key("resourceVersion");
+  writer.string(std::to_string(revision));
+  writer.end_object();
+  writer.end_object();
+  return {kube::WatchEventType::Bookmark, kube::make_bytes(std::move(text))};
+}
+
+Result<Bytes> with_revision(const Bytes& object, Revision revision) {
+  BASALT_TRY(json::Value changed, json::Value::parse(*object));
+  changed.ensure_path({"metadata", "resourceVersion"}) = std::to_string(revision);
+  return kube::make_bytes(changed.to_text());
+}
 
 Result<std::unique_ptr<WatchSession>> open_watch_session(rt::Runtime& runtime, Store& store,
                                                          WatchSessionOptions options) {

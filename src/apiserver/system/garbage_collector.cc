@@ -73,7 +73,8 @@ void GarbageCollector::follow_new_types() {
     const ResourceId resource = server_.store().resource(type->storage_id());
     Source& source = sources_[resource];
     // Of two views of the same objects the one that is stored is the cheaper.
-    if (source.type && type->conversion != nullptr) continue;
+    const bool is_other_version = type->converter && type->version != type->storage_version;
+    if (source.type && (type->conversion != nullptr || is_other_version)) continue;
     source.type = type;
     if (!source.watcher) follow(resource, source);
   }

@@ -99,7 +99,9 @@ std::int64_t target_port(const json::Value& service, std::int32_t wanted, const 
 
 json::Object review_request(const AdmissionRequest& request) {
   const ResourceType& type = request.type;
-  const json::Value kind = json::Object{{"group", type.group}, {"version", type.version}, {"kind", type.kind}};
+  const json::Value kind = json::Object{{"group", type.group},
+                                        {"version", type.version},
+                                        {"kind", request.object_kind.empty() ? type.kind : request.object_kind}};
   const json::Value resource =
       json::Object{{"group", type.group}, {"version", type.version}, {"resource", type.plural}};
   json::Object body{{"kind", kind},
@@ -128,7 +130,7 @@ Result<json::Value> WebhookCaller::stored(std::string_view plural, const std::st
   return json::Value::parse(*entry->object());
 }
 
-Result<std::string> WebhookCaller::pod_address(const json::Value& service, const Webhook::Service& wanted) {
+Result<std::string> WebhookCaller::pod_address(const json::Value& service, const WebhookEndpoint::Service& wanted) {
   std::string selector;
   if (const json::Value* labels = service.find_path({"spec", "selector"}); labels != nullptr && labels->is_object()) {
     for (const json::Member& member : labels->as_object()) {
@@ -157,9 +159,9 @@ Result<std::string> WebhookCaller::pod_address(const json::Value& service, const
   return nobody;
 }
 
-Result<WebhookCaller::Target> WebhookCaller::target_of(const Webhook& webhook) {
-  if (!webhook.url.empty()) return Target{webhook.url, ""};
-  const Webhook::Service& wanted = webhook.service;
+Result<WebhookCaller::Target> WebhookCaller::target_of(const WebhookEndpoint& endpoint) {
+  if (!endpoint.url.empty()) return Target{endpoint.url, ""};
+  const WebhookEndpoint::Service& wanted = endpoint.service;
   BASALT_TRY(const json::Value service, stored("services", wanted.ns, wanted.name));
   std::string address;
   if (service.string_at({"spec", "type"}) == "ExternalName") {
@@ -171,14 +173,15 @@ Result<WebhookCaller::Target> WebhookCaller::target_of(const Webhook& webhook) {
   return Target{"https://" + address + path, wanted.name + "." + wanted.ns + ".svc"};
 }
 
-Result<std::shared_ptr<net::HttpClient>> WebhookCaller::client_for(const Webhook& webhook, const std::string& name) {
-  const std::string key = name + "\n" + webhook.ca_pem;
+Result<std::shared_ptr<net::HttpClient>> WebhookCaller::client_for(const WebhookEndpoint& endpoint,
+                                                                   const std::string& name) {
+  const std::string key = name + "\n" + endpoint.ca_pem;
   {
     rt::MutexLock lock(mutex_);
     if (const auto found = clients_.find(key); found != clients_.end()) return found->second;
   }
   net::HttpClientOptions options;
-  options.tls.ca_pem = webhook.ca_pem;
+  options.tls.ca_pem = endpoint.ca_pem;
   options.tls.server_name = name;
   options.user_agent = "kube-apiserver-admission";
   BASALT_TRY(std::unique_ptr<net::HttpClient> made, net::make_http_client(runtime_, options));
@@ -192,19 +195,25 @@ Result<std::shared_ptr<net::HttpClient>> WebhookCaller::client_for(const Webhook
 
 Result<WebhookAnswer> WebhookCaller::ask(const Webhook& webhook, const AdmissionRequest& request,
                                          const json::Value* object, const std::string& uid) {
-  BASALT_TRY(const Target target, target_of(webhook));
-  BASALT_TRY(const std::shared_ptr<net::HttpClient> client, client_for(webhook, target.server_name));
   const std::string body = review_text(request, object, uid);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(webhook.timeout).count();
+  BASALT_TRY(const std::string answer,
+             post(webhook, {"timeout=" + std::to_string(seconds) + "s", body, webhook.timeout, kAnswerBytesMax, {}}));
+  return answer_of(answer, uid);
+}
+
+Result<std::string> WebhookCaller::post(const WebhookEndpoint& endpoint, const Question& question) {
+  BASALT_TRY(const Target target, target_of(endpoint));
+  BASALT_TRY(const std::shared_ptr<net::HttpClient> client, client_for(endpoint, target.server_name));
   net::HttpRequest call;
   call.method = "POST";
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(webhook.timeout).count();
-  call.url =
-      target.url + (target.url.find('?') == std::string::npos ? "?" : "&") + "timeout=" + std::to_string(seconds) + "s";
+  call.url = target.url;
+  if (!question.query.empty()) call.url += (target.url.find('?') == std::string::npos ? "?" : "&") + question.query;
   call.headers = {{"Content-Type", "application/json"}, {"Accept", "application/json"}};
-  call.body = body;
-  call.timeout = webhook.timeout;
-  call.response_bytes_max = kAnswerBytesMax;
-  auto answered = client->call(call, {});
+  call.body = question.body;
+  call.timeout = question.timeout;
+  call.response_bytes_max = question.answer_bytes_max;
+  auto answered = client->call(call, question.stop);
   // In Go's words, which clients look for.
   if (!answered.ok() && answered.error().is(Reason::DeadlineExceeded))
     return Error::make(Reason::DeadlineExceeded, "Post " + base::quote(call.url) + ": context deadline exceeded");
@@ -212,7 +221,7 @@ Result<WebhookAnswer> WebhookCaller::ask(const Webhook& webhook, const Admission
   if (response.status >= 300)
     return Error::make(Reason::InternalError,
                        "the server answered " + std::to_string(response.status) + ": " + response.body.substr(0, 500));
-  return answer_of(response.body, uid);
+  return response.body;
 }
 
 }  // namespace basalt::apiserver

@@ -13,6 +13,7 @@
 #include "net/http_client.h"
 #include "rt/mutex.h"
 #include "rt/runtime.h"
+#include "rt/stop.h"
 
 namespace basalt::apiserver {
 
@@ -37,15 +38,26 @@ class WebhookCaller {
   [[nodiscard]] Result<WebhookAnswer> ask(const Webhook& webhook, const AdmissionRequest& request,
                                           const json::Value* object, const std::string& uid);
 
+  struct Question {
+    std::string query;  // of the URL, without '?'; "" for none
+    std::string_view body;
+    rt::Duration timeout;
+    std::size_t answer_bytes_max;
+    rt::StopToken stop;
+  };
+  // The text of a 2xx answer.
+  [[nodiscard]] Result<std::string> post(const WebhookEndpoint& endpoint, const Question& question);
+
  private:
   struct Target {
     std::string url;
     std::string server_name;
   };
-  [[nodiscard]] Result<Target> target_of(const Webhook& webhook);
+  [[nodiscard]] Result<Target> target_of(const WebhookEndpoint& endpoint);
   [[nodiscard]] Result<json::Value> stored(std::string_view plural, const std::string& ns, const std::string& name);
-  [[nodiscard]] Result<std::string> pod_address(const json::Value& service, const Webhook::Service& wanted);
-  [[nodiscard]] Result<std::shared_ptr<net::HttpClient>> client_for(const Webhook& webhook, const std::string& name);
+  [[nodiscard]] Result<std::string> pod_address(const json::Value& service, const WebhookEndpoint::Service& wanted);
+  [[nodiscard]] Result<std::shared_ptr<net::HttpClient>> client_for(const WebhookEndpoint& endpoint,
+                                                                    const std::string& name);
 
   rt::Runtime& runtime_;
   ApiServer& server_;

@@ -18,8 +18,21 @@ namespace basalt::apiserver {
 
 class MatchConditions;  // policy/admission_values.h
 
+// Where somebody is asked over HTTPS.
+struct WebhookEndpoint {
+  struct Service {
+    std::string ns;
+    std::string name;
+    std::string path;
+    std::int32_t port = 443;
+  };
+  std::string url;  // "" if it is a service
+  Service service;
+  std::string ca_pem;
+};
+
 // One webhook of one configuration.
-struct Webhook {
+struct Webhook : WebhookEndpoint {
   struct Rule {
     std::vector<std::string> operations;
     std::vector<std::string> groups;
@@ -27,17 +40,8 @@ struct Webhook {
     std::vector<std::string> resources;  // "pods", "pods/status", "*/*", ...
     std::string scope = "*";
   };
-  struct Service {
-    std::string ns;
-    std::string name;
-    std::string path;
-    std::int32_t port = 443;
-  };
   std::string configuration;
   std::string name;
-  std::string url;  // "" if it is a service
-  Service service;
-  std::string ca_pem;
   std::vector<Rule> rules;
   bool ignores_failure = false;
   bool asked_again = false;  // reinvocationPolicy: IfNeeded

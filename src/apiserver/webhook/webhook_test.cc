@@ -9,10 +9,9 @@
 #include <utility>
 
 #include "apiserver/registry/api_server.h"
+#include "apiserver/webhook/https_test_support.h"
 #include "base/encoding.h"
 #include "json/value.h"
-#include "net/certificates.h"
-#include "net/http_server.h"
 #include "rt/mutex.h"
 #include "rt/real_runtime.h"
 #include "rt/stop.h"
@@ -29,19 +28,7 @@ class WebhookTest : public testing::Test {
   using Answer = std::function<json::Object(const std::string& path, const json::Value& request)>;
 
   WebhookTest() : runtime_(rt::make_real_runtime()) {
-    net::CertificateOptions certificate;
-    certificate.subject.common_name = "webhook";
-    certificate.ip_addresses = {"127.0.0.1"};
-    certificate.is_for_servers = true;
-    certificate.not_before = runtime_->wall_now() - std::chrono::hours(1);
-    certificate.not_after = runtime_->wall_now() + std::chrono::hours(1);
-    authority_ = *net::make_authority(certificate);
-    const net::KeyPair server = *net::issue_certificate(authority_, certificate);
-    net::HttpServerOptions options;
-    options.tls.emplace();
-    options.tls->certificate_pem = server.certificate_pem;
-    options.tls->key_pem = server.key_pem;
-    http_ = *net::start_http_server(*runtime_, Logger(), options, [this](auto request, auto responder) {
+    https_ = std::make_unique<TestHttps>(*runtime_, [this](auto request, auto responder) {
       const auto review = json::Value::parse(request->body);
       const json::Value* asked = review.ok() ? review->find("request") : nullptr;
       if (asked == nullptr || broken_) return responder->respond(500, {}, std::string("no"));
@@ -57,10 +44,7 @@ class WebhookTest : public testing::Test {
     server_ = *ApiServer::open(*runtime_, Logger(), ApiServer::Options());
     EXPECT_TRUE(server_->start().ok());
   }
-  ~WebhookTest() override {
-    server_->stop();
-    http_->stop(std::chrono::seconds(1));
-  }
+  ~WebhookTest() override { server_->stop(); }
 
   Result<kube::Response> call(kube::Verb verb, const kube::Resource& resource, const std::string& name,
                               const std::string& body, bool dry_run = false) {
@@ -75,11 +59,11 @@ class WebhookTest : public testing::Test {
   }
   void configure(bool is_mutating, const std::string& name, const std::string& path, const std::string& more = "",
                  const std::string& resource = "secrets", const std::string& side_effects = "None") {
-    const std::string url = "https://127.0.0.1:" + std::to_string(http_->port()) + path;
+    const std::string url = https_->url(path);
     const std::string body =
         R"({"metadata":{"name":")" + name + R"("},"webhooks":[{"name":")" + name + R"(.example.com","sideEffects":")" +
         side_effects + R"(","admissionReviewVersions":["v1"],"clientConfig":{"url":")" + url + R"(","caBundle":")" +
-        base::base64_encode(authority_.certificate_pem) +
+        https_->ca_bundle() +
         R"("},"rules":[{"operations":["CREATE","DELETE"],"apiGroups":[""],"apiVersions":["v1"],"resources":[")" +
         resource + R"("]}])" + more + "}]}";
     const auto made = call(kube::Verb::Create,
@@ -94,8 +78,7 @@ class WebhookTest : public testing::Test {
   }
 
   std::unique_ptr<rt::Runtime> runtime_;
-  net::KeyPair authority_;
-  std::unique_ptr<net::HttpServer> http_;
+  std::unique_ptr<TestHttps> https_;
   std::unique_ptr<ApiServer> server_;
   Answer answer_ = [](const std::string&, const json::Value&) { return allow(); };
   std::atomic<int> calls_{0};

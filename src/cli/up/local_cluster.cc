@@ -13,6 +13,7 @@
 #include "apiserver/registry/api_server.h"
 #include "apiserver/store/store.h"
 #include "cli/up/data_folder.h"
+#include "cli/up/pod_exec_handler.h"
 #include "cli/up/pod_log_handler.h"
 #include "cli/up/port_holder.h"
 #include "controllers/datadependency/claim_caches.h"
@@ -102,6 +103,7 @@ struct LocalCluster::Parts {
   std::unique_ptr<workloads::WorkloadManager> workloads;
 
   std::unique_ptr<PodLogHandler> logs;
+  std::unique_ptr<PodExecHandler> commands;
   std::unique_ptr<apiserver::Front> front;
 };
 
@@ -300,7 +302,11 @@ Done LocalCluster::listen() {
   options.tokens[parts.files.admin_token] = apiserver::UserInfo{"kubernetes-admin", "", {"system:masters"}};
   if (!options_.api_only) {
     parts.logs = std::make_unique<PodLogHandler>(runtime_, parts.nodes);
-    options.connect = parts.logs->handler();
+    parts.commands = std::make_unique<PodExecHandler>(runtime_, parts.nodes);
+    options.connect = [logs = parts.logs->handler(), commands = parts.commands->handler()](
+                          const apiserver::ConnectRequest& request, const std::shared_ptr<net::Responder>& responder) {
+      return logs(request, responder) || commands(request, responder);
+    };
   }
   if (options_.durability != "memory") {
     options.problem = [this]() -> std::optional<std::string> {
@@ -332,6 +338,7 @@ void LocalCluster::stop() {
   parts.stop.request_stop();
   // Nothing new comes in; then whoever makes work, then whoever does it.
   if (parts.logs) parts.logs->stop();
+  if (parts.commands) parts.commands->stop();
   if (parts.front) parts.front->stop();
   parts.front.reset();
   if (parts.controllers_starter.joinable()) parts.controllers_starter.join();
@@ -348,6 +355,7 @@ void LocalCluster::stop() {
   for (const auto& node : parts.nodes) node->stop();
   if (parts.host) parts.host->stop();
   parts.logs.reset();
+  parts.commands.reset();
   parts.nodes.clear();
   parts.host.reset();
   for (auto* recorder : {&parts.scheduler_events, &parts.node_events}) {

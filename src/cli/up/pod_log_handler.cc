@@ -59,10 +59,10 @@ PodLogHandler::PodLogHandler(rt::Runtime& runtime, const std::vector<std::unique
 PodLogHandler::~PodLogHandler() { stop(); }
 
 apiserver::ConnectHandler PodLogHandler::handler() {
-  return [this](const apiserver::ApiPath& path, const net::Query& query, const apiserver::UserInfo&,
-                std::shared_ptr<net::Responder> responder) {
+  return [this](const apiserver::ConnectRequest& request, const std::shared_ptr<net::Responder>& responder) {
+    const apiserver::ApiPath& path = request.path;
     if (!path.group.empty() || path.plural != "pods" || path.subresource != "log") return false;
-    accept(path, query, responder);
+    accept(path, request.query, responder);
     return true;
   };
 }

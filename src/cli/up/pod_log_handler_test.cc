@@ -39,6 +39,9 @@ class TalkingNode final : public node::Node {
     if (options.follow && stop.wait_until(runtime_, rt::kNever)) return Error::make(Reason::Cancelled, "stopped");
     return Ok{};
   }
+  Result<node::ProcessExit> run_command(const Command&, node::ProcessRunner::OnOutput, const rt::StopToken&) override {
+    return node::ProcessExit();
+  }
   int pieces = 1;
 
  private:
@@ -140,7 +143,7 @@ struct Bench {
     path.plural = "pods";
     path.name = std::move(pod);
     path.subresource = "log";
-    EXPECT_TRUE(logs->handler()(path, *net::parse_query(query), {}, answer));
+    EXPECT_TRUE(logs->handler()({{}, path, *net::parse_query(query), {}}, answer));
     return answer;
   }
   // Until it is over.
@@ -185,7 +188,7 @@ TEST(PodLogHandler, MistakesAreNamed) {
     apiserver::ApiPath other;
     other.plural = "pods";
     other.subresource = "exec";
-    EXPECT_FALSE(bench.logs->handler()(other, {}, {}, std::make_shared<Answer>()));
+    EXPECT_FALSE(bench.logs->handler()({{}, other, {}, {}}, std::make_shared<Answer>()));
   });
 }
 

@@ -55,6 +55,8 @@ struct SharedInformers::Slots {
   std::unique_ptr<kube::Informer<api::core::Namespace>> namespaces;
   std::unique_ptr<kube::Informer<api::core::ReplicaSet>> replica_sets;
   std::unique_ptr<kube::Informer<api::core::StatefulSet>> stateful_sets;
+  std::unique_ptr<kube::Informer<api::flow::JobFlow>> job_flows;
+  std::unique_ptr<kube::Informer<api::flow::JobTemplate>> job_templates;
   std::unique_ptr<kube::Informer<api::training::HyperJob>> hyper_jobs;
   std::unique_ptr<kube::Informer<api::karmada::PropagationPolicy>> propagation_policies;
   std::unique_ptr<kube::Informer<api::karmada::ResourceBinding>> resource_bindings;
@@ -100,11 +102,14 @@ kube::Informer<PodProjection>& SharedInformers::pods() {
 kube::Informer<NodeProjection>& SharedInformers::nodes() { return cache<NodeProjection>(slots_->nodes, {}); }
 
 kube::Informer<Job>& SharedInformers::jobs() {
-  return cache<Job>(
-      slots_->jobs,
-      {by_controller<Job>(), {std::string(indexes::kByQueue), [](const Job& job, std::vector<std::string>& values) {
-                                values.push_back(job.spec.queue);
-                              }}});
+  return cache<Job>(slots_->jobs,
+                    {by_controller<Job>(),
+                     {std::string(indexes::kByQueue),
+                      [](const Job& job, std::vector<std::string>& values) { values.push_back(job.spec.queue); }},
+                     {std::string(indexes::kByTemplate), [](const Job& job, std::vector<std::string>& values) {
+                        const auto origin = job.metadata.labels.get(api::keys::kCreatedByJobTemplate);
+                        if (!origin.empty()) values.emplace_back(origin);
+                      }}});
 }
 
 kube::Informer<Command>& SharedInformers::commands() {
@@ -151,6 +156,17 @@ kube::Informer<api::core::ReplicaSet>& SharedInformers::replica_sets() {
 }
 kube::Informer<api::core::StatefulSet>& SharedInformers::stateful_sets() {
   return cache<api::core::StatefulSet>(slots_->stateful_sets, {});
+}
+
+kube::Informer<api::flow::JobFlow>& SharedInformers::job_flows() {
+  return cache<api::flow::JobFlow>(
+      slots_->job_flows,
+      {{std::string(indexes::kByTemplate), [](const api::flow::JobFlow& flow, std::vector<std::string>& values) {
+          for (const auto& step : flow.spec.flows) values.push_back(flow.metadata.namespace_ + "." + step.name);
+        }}});
+}
+kube::Informer<api::flow::JobTemplate>& SharedInformers::job_templates() {
+  return cache<api::flow::JobTemplate>(slots_->job_templates, {});
 }
 
 kube::Informer<api::training::HyperJob>& SharedInformers::hyper_jobs() {

@@ -12,6 +12,7 @@
 #include "api/gen/core_objects.h"
 #include "api/gen/core_podcache.h"
 #include "api/gen/core_workloads.h"
+#include "api/gen/flow.h"
 #include "api/gen/karmada_binding.h"
 #include "api/gen/karmada_cluster.h"
 #include "api/gen/karmada_policy.h"
@@ -33,7 +34,9 @@ inline constexpr std::string_view kByController = "controller";  // UID of the o
 inline constexpr std::string_view kByNode = "node";              // pods: spec.nodeName, if set
 inline constexpr std::string_view kByGroup = "group";  // pods: "<namespace>/<annotation scheduling.k8s.io/group-name>"
 inline constexpr std::string_view kByQueue = "queue";  // jobs, pod groups: spec.queue
-inline constexpr std::string_view kByParent = "parent";      // queues: spec.parent
+inline constexpr std::string_view kByParent = "parent";  // queues: spec.parent
+// Jobs: label volcano.sh/createdByJobTemplate, "<namespace>.<template>". Job flows: "<namespace>.<step>" of every step.
+inline constexpr std::string_view kByTemplate = "template";
 inline constexpr std::string_view kByTargetName = "target";  // commands: "<namespace>/<target.kind>/<target.name>"
 }  // namespace indexes
 
@@ -59,6 +62,8 @@ class SharedInformers {
   [[nodiscard]] kube::Informer<api::core::Namespace>& namespaces();
   [[nodiscard]] kube::Informer<api::core::ReplicaSet>& replica_sets();
   [[nodiscard]] kube::Informer<api::core::StatefulSet>& stateful_sets();
+  [[nodiscard]] kube::Informer<api::flow::JobFlow>& job_flows();
+  [[nodiscard]] kube::Informer<api::flow::JobTemplate>& job_templates();
   // Only where Karmada's kinds are served: a cache of a kind that is not never fills.
   [[nodiscard]] kube::Informer<api::training::HyperJob>& hyper_jobs();
   [[nodiscard]] kube::Informer<api::karmada::PropagationPolicy>& propagation_policies();

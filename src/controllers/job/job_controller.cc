@@ -193,10 +193,23 @@ class JobController : public Controller {
     if (entry.finished >= known) return kGather;
     if (!is_running && entry.started + std::max<std::int64_t>(replicas - known, 0) >= job->spec.min_available)
       return kGather;
-    auto& last = pod.status.phase == "Running" ? entry.start_seen : entry.end_seen;
-    if (last && now < *last + kGatherCounters) return *last + kGatherCounters - now;
+    const bool is_start = pod.status.phase == "Running";
+    auto& last = is_start ? entry.start_seen : entry.end_seen;
+    const rt::Instant written = is_start ? counters_due(entry.memory) : record_due(entry.memory);
+    if (last && now < *last + kGatherCounters) return std::max(*last + kGatherCounters, written) - now;
     last = now;
-    return kGather;
+    return std::max(kGather, written - now);
+  }
+
+  // When a look at counters, or at a pod that has succeeded, may lead to a write: sooner, the planner would only put it
+  // off. A moment before it, because what is seen then gathers once more.
+  [[nodiscard]] rt::Instant counters_due(const JobMemory& memory) const {
+    const PlanOptions& plan = options_.plan;
+    return memory.written ? *memory.written + plan.counters_interval - plan.counters_delay : rt::Instant{};
+  }
+  [[nodiscard]] rt::Instant record_due(const JobMemory& memory) const {
+    const PlanOptions& plan = options_.plan;
+    return memory.recorded ? *memory.recorded + plan.record_interval - plan.record_delay : rt::Instant{};
   }
 
   // Single pods decide: what depends on a task, and what is done at the end of one.
@@ -204,7 +217,9 @@ class JobController : public Controller {
     namespace event = api::bus::event;
     const auto decides = [](const std::vector<api::batch::LifecyclePolicy>& policies) {
       return std::ranges::any_of(policies, [](const api::batch::LifecyclePolicy& policy) {
-        const auto is_one = [](std::string_view name) { return name == event::kTaskCompleted || name == event::kAny; };
+        const auto is_one = [](std::string_view name) {
+          return name == event::kTaskCompleted || name == event::kAny || name == event::kPodRunning;
+        };
         return is_one(policy.event) || std::ranges::any_of(policy.events, is_one);
       });
     };

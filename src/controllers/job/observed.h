@@ -69,6 +69,7 @@ struct JobMemory {
   std::vector<ArmedDelay> armed;
   std::string unknown_handled;  // UID of the pod group whose Unknown was answered
   std::string plugins_hash;     // objects of the plugins that are known to be there
+  std::string group_checked;    // versions of the job and its pod group that are known to go together
   std::string problem_reason;   // why pods or objects could not be made the last time; "" if they could
   std::string problem_message;
   std::optional<rt::Instant> written;   // last status write

@@ -31,8 +31,9 @@ enum class MissingClaim : std::uint8_t { Wait, EmptyDir };
 
 struct PlanOptions {
   MissingClaim missing_claim = MissingClaim::Wait;
-  // Counters alone are written this long after they changed, and not more often than this.
-  rt::Duration counters_delay = std::chrono::milliseconds(100);
+  // Counters alone are written this long after they changed, and not more often than this. Long enough for the pods of
+  // a small gang to start or end: then the new phase comes with the same write.
+  rt::Duration counters_delay = std::chrono::milliseconds(300);
   rt::Duration counters_interval = std::chrono::seconds(2);
   // A success is recorded this long after it, so that those of a gang become one write, and those that follow it not
   // more often than this; at once if its pod goes, for then nobody else knows of it.

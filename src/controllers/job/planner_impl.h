@@ -115,6 +115,7 @@ class Planner {
   // Pods that do not start may wait for an object that somebody deleted: look once a minute.
   bool should_verify();
 
+  [[nodiscard]] std::string group_versions() const;
   void check_group();
 
   // The last pass met something that only a change from outside can cure.

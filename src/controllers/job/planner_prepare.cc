@@ -157,11 +157,25 @@ bool Planner::should_verify() {
   return true;
 }
 
+// Of everything that the comparison of the group with the job depends on: its templates need not be read in every pass.
+// Empty if something else takes part, such as the values of priority classes.
+std::string Planner::group_versions() const {
+  if (!observed_.pod_group || job_.metadata.generation == 0) return "";
+  const bool has_priorities = std::ranges::any_of(job_.spec.tasks, [](const api::batch::TaskSpec& task) {
+    return task.template_.text().find("priorityClassName") != std::string_view::npos;
+  });
+  const auto& group = observed_.pod_group->metadata;
+  if (has_priorities || group.resource_version.empty()) return "";
+  return std::to_string(job_.metadata.generation) + " " + group.uid + " " + group.resource_version;
+}
+
 void Planner::check_group() {
   if (group_is_going()) {
     end_pod_group();
     return;
   }
+  const std::string versions = group_versions();
+  if (!versions.empty() && versions == observed_.memory.group_checked) return;
   auto wanted = build_pod_group(job_, inputs_.priority_of);
   if (!wanted.ok()) {
     wait(waiting::kPodGroupError, wanted.error().message, api::event_reasons::kPodGroupError);
@@ -169,6 +183,7 @@ void Planner::check_group() {
   }
   if (observed_.pod_group) {
     plan_.pod_group_patch = pod_group_patch(*observed_.pod_group, *wanted);
+    if (plan_.pod_group_patch.empty()) plan_.memory.group_checked = versions;
   } else {
     plan_.create_pod_group = std::move(wanted).value();
   }

@@ -318,5 +318,63 @@ TEST(JobPlanner, UsersD_NoWriteWithoutChange) {
   }
 }
 
+// Reading the templates costs more than the rest of a pass, so a group that fits is looked at again only when it or the
+// job has changed.
+TEST(PlannerGroupTest, IsComparedAgainWhenAVersionChanges) {
+  const auto job_with = [](std::int64_t generation, int minimum, std::string_view priority) {
+    auto job = json::from_text<Job>(
+        R"({"metadata":{"name":"j","namespace":"n","uid":"u","generation":)" + std::to_string(generation) +
+        R"(},"spec":{"queue":"q","minAvailable":)" + std::to_string(minimum) +
+        R"(,"tasks":[{"name":"t","replicas":2,"template":{"spec":{)" + std::string(priority) +
+        R"("containers":[{"name":"c"}]}}}]},"status":{"minAvailable":2,"state":{"phase":"Pending"}}})");
+    EXPECT_TRUE(job.ok());
+    return std::make_shared<const Job>(*job);
+  };
+  const auto group_of = [](const Job& job, std::string_view version) {
+    auto built = build_pod_group(job, {});
+    EXPECT_TRUE(built.ok());
+    auto group = std::make_shared<api::scheduling::PodGroup>(*built);
+    group->metadata.uid = "g";
+    group->metadata.resource_version = version;
+    group->status.phase = "Pending";
+    return group;
+  };
+  const auto plan = [](const ObservedJob& observed) {
+    const auto plugins = PluginSet::make(observed.job->spec);
+    PlanInputs inputs;
+    inputs.plugins = &*plugins;
+    return plan_job(observed, inputs, {}, {});
+  };
+  ObservedJob observed;
+  observed.job = job_with(1, 2, "");
+  auto queue = std::make_shared<api::scheduling::Queue>();
+  queue->status.state = "Open";
+  observed.queue = queue;
+  observed.pod_group = group_of(*observed.job, "5");
+  const JobPlan first = plan(observed);
+  EXPECT_EQ("", first.pod_group_patch);
+  EXPECT_NE("", first.memory.group_checked);
+  observed.memory = first.memory;
+
+  // Another content under the same version does not happen; that it goes unseen shows that nothing was compared.
+  auto other = group_of(*observed.job, "5");
+  other->spec.min_member = 7;
+  observed.pod_group = other;
+  EXPECT_EQ("", plan(observed).pod_group_patch);
+  auto changed = std::make_shared<api::scheduling::PodGroup>(*other);
+  changed->metadata.resource_version = "6";
+  observed.pod_group = changed;
+  EXPECT_NE("", plan(observed).pod_group_patch);
+
+  observed.pod_group = group_of(*observed.job, "5");
+  observed.job = job_with(2, 1, "");
+  EXPECT_NE("", plan(observed).pod_group_patch);
+
+  // Priority classes come and go without a new version of either.
+  observed.job = job_with(3, 2, R"("priorityClassName":"p",)");
+  observed.pod_group = group_of(*observed.job, "8");
+  EXPECT_NE(plan(observed).memory.group_checked, "3 g 8");
+}
+
 }  // namespace
 }  // namespace basalt::controllers::job

@@ -36,7 +36,8 @@ TEST(ControllerManager, TakesAJobFromSubmissionToCompletion) {
     kube::Metrics metrics;
     ControllerManager manager(runtime, cluster.client(), log, metrics, ManagerOptions());
     EXPECT_EQ(manager.names(),
-              (std::vector<std::string>{"queue-controller", "pg-controller", "gc-controller", "job-controller"}));
+              (std::vector<std::string>{"queue-controller", "pg-controller", "gc-controller", "job-controller",
+                                        "jobflow-controller", "jobtemplate-controller"}));
     ASSERT_TRUE(manager.start({}).ok());
     EXPECT_TRUE(manager.is_ready());
     scheduler.start();

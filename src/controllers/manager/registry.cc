@@ -7,6 +7,7 @@
 #include "controllers/gc/gc_controller.h"
 #include "controllers/hyperjob/hyper_job_controller.h"
 #include "controllers/job/job_controller.h"
+#include "controllers/jobflow/jobflow_controller.h"
 #include "controllers/podgroup/pod_group_controller.h"
 #include "controllers/queue/queue_controller.h"
 #include "controllers/sharding/sharding_controller.h"
@@ -46,6 +47,14 @@ std::unique_ptr<Controller> make_job(ControllerContext& context, const ManagerOp
   return job::make_job_controller(context, own);
 }
 
+std::unique_ptr<Controller> make_job_flow(ControllerContext& context, const ManagerOptions&) {
+  return jobflow::make_job_flow_controller(context);
+}
+
+std::unique_ptr<Controller> make_job_template(ControllerContext& context, const ManagerOptions&) {
+  return jobflow::make_job_template_controller(context);
+}
+
 std::unique_ptr<Controller> make_sharding(ControllerContext& context, const ManagerOptions& options) {
   return sharding::make_sharding_controller(context, options.sharding);
 }
@@ -67,6 +76,8 @@ constexpr std::array kControllers = {
     RegisteredController{"pg-controller", &make_pod_group},
     RegisteredController{"gc-controller", &make_gc},
     RegisteredController{"job-controller", &make_job},
+    RegisteredController{"jobflow-controller", &make_job_flow},
+    RegisteredController{"jobtemplate-controller", &make_job_template},
     RegisteredController{"sharding-controller", &make_sharding},
     // It lives on a Karmada control plane: elsewhere its kinds are not served, and its caches would never fill.
     RegisteredController{"hyperjob-controller", &make_hyper_job, true},

@@ -3,7 +3,8 @@
 #include "api/names.h"
 #include "base/strings.h"
 #include "json/patch.h"
-#include "webhooks/cron_syntax.h"
+#include "kube/cron_schedule.h"
+#include "kube/time_zone.h"
 #include "webhooks/fields.h"
 #include "webhooks/rules/job_spec.h"
 #include "webhooks/rules/rules.h"
@@ -20,7 +21,7 @@ void check_schedule(std::string_view schedule, Problems& problems) {
     return problems.add("spec.schedule",
                         "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field");
   }
-  if (const std::string complaint = cron_complaint(schedule); !complaint.empty()) {
+  if (const std::string complaint = kube::cron_complaint(schedule); !complaint.empty()) {
     problems.add("spec.schedule", "schedule is not a valid cron expression: " + shown(schedule) + ": " + complaint);
   }
 }
@@ -36,20 +37,19 @@ void check_zone(const json::Value& spec, Problems& problems, ReviewAnswer& answe
     return problems.add("spec.timeZone",
                         "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones");
   }
-  if (!is_zone_name(zone)) {
+  if (!kube::is_zone_name(zone)) {
     return problems.add("spec.timeZone", "unknown timeZone " + shown(zone) +
                                              ": write it as in https://www.iana.org/time-zones, such as Europe/Berlin");
   }
-  switch (find_zone(zone)) {
-    case ZoneKnowledge::Known:
-      return;
-    case ZoneKnowledge::Unknown:
-      return problems.add("spec.timeZone", "invalid timeZone " + shown(zone) +
-                                               ": the database of time zones has no such zone (names are written with "
-                                               "their capital letters, such as America/New_York)");
-    case ZoneKnowledge::NoDatabase:
-      answer.warnings.push_back("spec.timeZone: " + shown(zone) +
-                                " could not be checked: the admission server has no database of time zones");
+  const auto found = kube::TimeZone::find(zone);
+  if (found.ok()) return;
+  if (found.error().is(Reason::ServiceUnavailable)) {
+    answer.warnings.push_back("spec.timeZone: " + shown(zone) +
+                              " could not be checked: the admission server has no database of time zones");
+  } else {
+    problems.add("spec.timeZone", "invalid timeZone " + shown(zone) +
+                                      ": the database of time zones has no such zone (names are written with "
+                                      "their capital letters, such as America/New_York)");
   }
 }
 

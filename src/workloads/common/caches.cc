@@ -62,10 +62,14 @@ Caches::Caches(rt::Runtime& runtime, kube::Client& client, const Logger& log, ku
                    options_of<Object>(resources::kReplicaSets, metrics, {by_owner<Object>(), orphans<Object>()})),
       replication_controllers(runtime, client, log, options_of<Object>(resources::kReplicationControllers, metrics)),
       stateful_sets(runtime, client, log, options_of<Object>(resources::kStatefulSets, metrics)),
-      jobs(runtime, client, log, options_of<Object>(resources::kJobs, metrics)),
+      daemon_sets(runtime, client, log, options_of<Object>(resources::kDaemonSets, metrics)),
+      jobs(runtime, client, log, options_of<Object>(resources::kJobs, metrics, {by_owner<Object>()})),
+      cron_jobs(runtime, client, log, options_of<Object>(resources::kCronJobs, metrics)),
       services(runtime, client, log, options_of<Object>(resources::kServices, metrics, {by_label()})),
+      budgets(runtime, client, log, options_of<Object>(resources::kDisruptionBudgets, metrics)),
       pods(runtime, client, log,
            options_of<Pod>(resources::kPods, metrics, {by_owner<Pod>(), orphans<Pod>(), tracked()})),
+      nodes(runtime, client, log, options_of<api::core::NodeProjection>(resources::kNodes, metrics)),
       revisions(runtime, client, log, options_of<Object>(resources::kRevisions, metrics, {by_owner<Object>()})),
       claims(runtime, client, log, options_of<Object>(resources::kClaims, metrics)),
       endpoints(runtime, client, log, options_of<Object>(resources::kEndpoints, metrics)),
@@ -73,13 +77,14 @@ Caches::Caches(rt::Runtime& runtime, kube::Client& client, const Logger& log, ku
 
 void Caches::start() {
   started_ = {&deployments.core(),   &replica_sets.core(), &replication_controllers.core(),
-              &stateful_sets.core(), &jobs.core(),         &services.core()};
+              &stateful_sets.core(), &daemon_sets.core(),  &jobs.core(),
+              &cron_jobs.core(),     &services.core(),     &budgets.core()};
   for (kube::InformerCore* cache : started_) cache->start();
 }
 
 void Caches::start_rest() {
   for (kube::InformerCore* cache :
-       {&pods.core(), &revisions.core(), &claims.core(), &endpoints.core(), &slices.core()}) {
+       {&pods.core(), &nodes.core(), &revisions.core(), &claims.core(), &endpoints.core(), &slices.core()}) {
     started_.push_back(cache);
     cache->start();
   }
@@ -99,7 +104,7 @@ bool Caches::wait_synced(const rt::StopToken& stop) {
 
 bool Caches::has_work() const {
   if (deployments.size() + replica_sets.size() + replication_controllers.size() > 0) return true;
-  if (stateful_sets.size() + jobs.size() > 0) return true;
+  if (stateful_sets.size() + daemon_sets.size() + jobs.size() + cron_jobs.size() + budgets.size() > 0) return true;
   bool found = false;
   services.for_each([&](const Object& service) { found |= has_selector(service); });
   return found;

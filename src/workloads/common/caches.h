@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/gen/core_node.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/informer.h"
@@ -16,6 +17,7 @@ namespace basalt::workloads {
 
 namespace resources {
 inline const kube::Resource kPods{"", "v1", "pods"};
+inline const kube::Resource kNodes{"", "v1", "nodes"};
 inline const kube::Resource kServices{"", "v1", "services"};
 inline const kube::Resource kReplicationControllers{"", "v1", "replicationcontrollers"};
 inline const kube::Resource kEndpoints{"", "v1", "endpoints"};
@@ -23,8 +25,11 @@ inline const kube::Resource kClaims{"", "v1", "persistentvolumeclaims"};
 inline const kube::Resource kDeployments{"apps", "v1", "deployments"};
 inline const kube::Resource kReplicaSets{"apps", "v1", "replicasets"};
 inline const kube::Resource kStatefulSets{"apps", "v1", "statefulsets"};
+inline const kube::Resource kDaemonSets{"apps", "v1", "daemonsets"};
 inline const kube::Resource kRevisions{"apps", "v1", "controllerrevisions"};
 inline const kube::Resource kJobs{"batch", "v1", "jobs"};
+inline const kube::Resource kCronJobs{"batch", "v1", "cronjobs"};
+inline const kube::Resource kDisruptionBudgets{"policy", "v1", "poddisruptionbudgets"};
 inline const kube::Resource kSlices{"discovery.k8s.io", "v1", "endpointslices"};
 }  // namespace resources
 
@@ -54,10 +59,14 @@ class Caches {
   kube::Informer<Object> replica_sets;
   kube::Informer<Object> replication_controllers;
   kube::Informer<Object> stateful_sets;
+  kube::Informer<Object> daemon_sets;
   kube::Informer<Object> jobs;
+  kube::Informer<Object> cron_jobs;
   kube::Informer<Object> services;
+  kube::Informer<Object> budgets;
 
   kube::Informer<Pod> pods;
+  kube::Informer<api::core::NodeProjection> nodes;
   kube::Informer<Object> revisions;
   kube::Informer<Object> claims;
   kube::Informer<Object> endpoints;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "workloads/common/pod_template.h"
+
 namespace basalt::workloads {
 
 using rt::Outcome;
@@ -50,6 +52,38 @@ void KeyedController::add_adopters(std::string_view ns, const api::StringMap& la
     const auto selector = selector_of(*object, options_.kind);
     if (selector.ok() && selector->matches(labels)) work_.add(object->key());
   }
+}
+
+Done KeyedController::make_pods(const Object& object, std::vector<json::Value> pods, const rt::StopToken& stop) {
+  const std::string prefix = object.metadata.name + "-";
+  for (json::Value& pod : pods) {
+    pod.ensure_path({"metadata", "generateName"}) = prefix;
+    pod.ensure_path({"metadata", "name"}) = generated_name(context_.runtime, prefix);
+  }
+  const auto results = writer_.create_all(object.key(), resources::kPods, pods, stop);
+  std::optional<Error> error;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].ok()) {
+      tell(object, kube::EventType::Normal, "SuccessfulCreate",
+           "Created pod: " + std::string(pods[i].string_at({"metadata", "name"})));
+    } else if (!error || error->is(Reason::Cancelled)) {
+      error = results[i].error();
+    }
+  }
+  if (!error) return Ok{};
+  // A name that is taken: the next try picks another.
+  if (!error->is_transient() && !error->is(Reason::AlreadyExists) && !error->is(Reason::Cancelled))
+    tell(object, kube::EventType::Warning, "FailedCreate", "Error creating: " + error->message);
+  return error->with_context("a pod could not be made");
+}
+
+Done KeyedController::remove_pods(const Object& object, const std::vector<PodPtr>& pods, const rt::StopToken& stop) {
+  std::vector<Writer::Target> targets;
+  for (const PodPtr& pod : pods) targets.push_back({pod->metadata.name.str(), pod->metadata.uid.str()});
+  BASALT_TRY_DONE(writer_.remove_all(object.key(), resources::kPods, targets, stop));
+  for (const Writer::Target& target : targets)
+    tell(object, kube::EventType::Normal, "SuccessfulDelete", "Deleted pod: " + target.name);
+  return Ok{};
 }
 
 void KeyedController::tell(const Object& object, kube::EventType type, std::string_view reason,

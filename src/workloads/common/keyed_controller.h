@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/log.h"
 #include "kube/client.h"
@@ -74,6 +75,9 @@ class KeyedController {
   // Whoever may want to adopt an object of these labels.
   void add_adopters(std::string_view ns, const api::StringMap& labels);
 
+  // Named after the object (`metadata.generateName` is set here), with an event each; a refusal is told, too.
+  Done make_pods(const Object& object, std::vector<json::Value> pods, const rt::StopToken& stop);
+  Done remove_pods(const Object& object, const std::vector<PodPtr>& pods, const rt::StopToken& stop);
   void tell(const Object& object, kube::EventType type, std::string_view reason, std::string_view message);
   [[nodiscard]] api::Time time_now() const { return api::Time::from(context_.runtime.wall_now()); }
 

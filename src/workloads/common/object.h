@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,8 @@ struct Object {
 void decode(json::Reader& reader, Object& object);
 [[nodiscard]] Result<Object> object_of(const kube::Response& response);
 
+using ObjectPtr = std::shared_ptr<const Object>;
+
 using Path = std::initializer_list<std::string_view>;
 
 // What is at a path, or the fallback if it is absent or something else.
@@ -66,6 +69,9 @@ inline constexpr OwnerKind kReplicaSetKind{"apps/v1", "ReplicaSet"};
 inline constexpr OwnerKind kReplicationControllerKind{"v1", "ReplicationController"};
 inline constexpr OwnerKind kStatefulSetKind{"apps/v1", "StatefulSet"};
 inline constexpr OwnerKind kJobKind{"batch/v1", "Job"};
+inline constexpr OwnerKind kCronJobKind{"batch/v1", "CronJob"};
+inline constexpr OwnerKind kDaemonSetKind{"apps/v1", "DaemonSet"};
+inline constexpr OwnerKind kDisruptionBudgetKind{"policy/v1", "PodDisruptionBudget"};
 inline constexpr OwnerKind kServiceKind{"v1", "Service"};
 // spec.selector of an object of this kind: a ReplicationController's is a plain map of labels.
 [[nodiscard]] Result<api::Selector> selector_of(const Object& object, const OwnerKind& kind);

@@ -109,13 +109,46 @@ void read_containers(json::Reader& reader, Pod& pod) {
   });
 }
 
+// requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[] {metadata.name In [...]}
+void read_match_field(json::Reader& reader, Pod& pod) {
+  read_object(reader, [&](std::string_view key) {
+    if (key != "values") return false;
+    read_array(reader, [&] { read_into(reader, pod.pinned_node); });
+    return true;
+  });
+}
+
+void read_affinity(json::Reader& reader, Pod& pod) {
+  const auto descend = [&](std::string_view name, const auto& then) {
+    read_object(reader, [&](std::string_view key) {
+      if (key != name) return false;
+      then();
+      return true;
+    });
+  };
+  descend("nodeAffinity", [&] {
+    descend("requiredDuringSchedulingIgnoredDuringExecution", [&] {
+      descend("nodeSelectorTerms", [&] {
+        read_array(reader, [&] {
+          descend("matchFields", [&] { read_array(reader, [&] { read_match_field(reader, pod); }); });
+        });
+      });
+    });
+  });
+}
+
 void read_spec(json::Reader& reader, Pod& pod) {
   read_object(reader, [&](std::string_view key) {
     if (key == "nodeName") return read_into(reader, pod.node_name);
     if (key == "hostname") return read_into(reader, pod.hostname);
     if (key == "subdomain") return read_into(reader, pod.subdomain);
-    if (key != "containers") return false;
-    read_containers(reader, pod);
+    if (key == "affinity") {
+      read_affinity(reader, pod);
+    } else if (key == "containers") {
+      read_containers(reader, pod);
+    } else {
+      return false;
+    }
     return true;
   });
 }

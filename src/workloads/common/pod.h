@@ -48,6 +48,7 @@ struct Pod {
 
   Metadata metadata;
   api::Word node_name;
+  api::Word pinned_node;  // the one node that its affinity allows by name
   api::Word hostname;
   api::Word subdomain;
   api::Word phase;

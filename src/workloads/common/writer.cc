@@ -175,6 +175,10 @@ Done Writer::write_status(const api::ObjectKey& key, const kube::Resource& resou
   return Ok{};
 }
 
+void Writer::note_seen(const api::ObjectKey& key, const kube::Resource& resource, const Object& object) {
+  expectations_.note_write(key, resource, object.metadata.resource_version);
+}
+
 Result<kube::Response> Writer::get(const kube::Resource& resource, const api::ObjectKey& target,
                                    const rt::StopToken& stop) {
   kube::Request request;

@@ -59,6 +59,8 @@ class Writer {
   // Nothing is written if the status is what the object has. Conflict if the object has changed since.
   [[nodiscard]] Done write_status(const api::ObjectKey& key, const kube::Resource& resource, const Object& object,
                                   const json::Value& status, const rt::StopToken& stop);
+  // An object that was read, not written: the key is not worked on before the caches show it.
+  void note_seen(const api::ObjectKey& key, const kube::Resource& resource, const Object& object);
   [[nodiscard]] Result<kube::Response> get(const kube::Resource& resource, const api::ObjectKey& target,
                                            const rt::StopToken& stop);
 

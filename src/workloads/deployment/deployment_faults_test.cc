@@ -17,7 +17,7 @@ void play(Fixture& f) {
       "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, selector: {matchLabels: "
       "{app: web}}, template: " +
       testing::pod_template("web", "v1") + "}}");
-  f.rest(seconds(8));
+  f.rest(seconds(20));
   f.cluster.patch(resources::kDeployments, "default", "web",
                   R"({"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2"}]}}}})");
   f.rest(seconds(10));

@@ -60,6 +60,17 @@ std::int64_t IndexSet::next_free(std::int64_t index) const {
   return run.second >= index ? run.second + 1 : index;
 }
 
+std::int64_t IndexSet::count_common(const IndexSet& other) const {
+  std::int64_t count = 0;
+  for (const auto& [first, last] : runs_) {
+    auto run = other.runs_.upper_bound(first);
+    if (run != other.runs_.begin()) --run;
+    for (; run != other.runs_.end() && run->first <= last; ++run)
+      count += std::max<std::int64_t>(0, std::min(last, run->second) - std::max(first, run->first) + 1);
+  }
+  return count;
+}
+
 IndexSet IndexSet::below(std::int64_t limit) const {
   IndexSet set;
   for (const auto& [first, last] : runs_) {

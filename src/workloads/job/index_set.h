@@ -20,6 +20,8 @@ class IndexSet {
   [[nodiscard]] std::int64_t size() const;
   // The first at or after `index` that is not in the set.
   [[nodiscard]] std::int64_t next_free(std::int64_t index) const;
+  // How many are in both.
+  [[nodiscard]] std::int64_t count_common(const IndexSet& other) const;
   // Those below the limit.
   [[nodiscard]] IndexSet below(std::int64_t limit) const;
 

@@ -5,6 +5,7 @@
 
 #include "workloads/common/claim.h"
 #include "workloads/common/pod_template.h"
+#include "workloads/cronjob/cron_job_plan.h"
 
 namespace basalt::workloads {
 namespace {
@@ -116,8 +117,18 @@ Done JobController::release_orphans(const api::ObjectKey& key, std::string_view 
   return release(key, orphans, stop);
 }
 
+bool JobController::is_noted(const Object& job) const {
+  if (job.metadata.owner_kind != kCronJobKind.kind) return true;
+  const auto owner = context_.caches.cron_jobs.get({job.metadata.namespace_, job.metadata.owner_name});
+  if (!owner || owner->metadata.uid != job.metadata.owner_uid) return true;
+  const auto scheduled = api::Time::parse(annotation_of(job.json, kScheduledAnnotation));
+  return !scheduled.ok() || time_at(owner->json, {"status", "lastScheduleTime"}) >= *scheduled;
+}
+
 Done JobController::carry_out(const Object& job, const JobPlan& plan, const rt::StopToken& stop) {
   const api::ObjectKey key = job.key();
+  if (plan.expires && !is_noted(job))
+    return Error::make(Reason::ServiceUnavailable, "its cron job has not noted it yet");
   if (plan.expires) {
     // Only in the version that was seen: a job that changed at this moment is looked at again.
     kube::Request request;

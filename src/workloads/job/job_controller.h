@@ -15,6 +15,8 @@ class JobController final : public KeyedController {
  private:
   rt::Outcome reconcile(const Object& job, const rt::StopToken& stop) override;
   rt::Outcome gone(const api::ObjectKey& key, const rt::StopToken& stop) override;
+  // A job of a cron job is the proof that its time was run until the cron job's status says so.
+  [[nodiscard]] bool is_noted(const Object& job) const;
   Done carry_out(const Object& job, const JobPlan& plan, const rt::StopToken& stop);
   Done create_pods(const Object& job, const std::vector<JobPlan::Create>& creates, const rt::StopToken& stop);
   Done release(const api::ObjectKey& key, const std::vector<PodPtr>& pods, const rt::StopToken& stop);

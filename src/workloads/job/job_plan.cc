@@ -235,6 +235,8 @@ void Planner::judge() {
     fail("FailedIndexes", "Some indexes have failed for good.");
   } else if (is_past_backoff()) {
     fail("BackoffLimitExceeded", "Pods have failed more often than spec.backoffLimit allows.");
+  } else if (std::string matched = is_indexed ? judge_success(spec, done_indexes) : ""; !matched.empty()) {
+    set_condition(status, {kSuccessMet, "True", "SuccessPolicy", std::move(matched)}, time);
   } else if (is_done()) {
     set_condition(status, {kSuccessMet, "True", "CompletionsReached", "As many pods have succeeded as are needed."},
                   time);
@@ -250,7 +252,9 @@ void Planner::judge() {
 
 // The last word is said when every pod has ended and is counted.
 void Planner::end_if_settled() {
-  for (const PodPtr& pod : active) plan.kills.push_back(pod);
+  // Pods that are no longer needed have not failed.
+  std::vector<PodPtr>& leaving = is_true(status, kSuccessMet) ? plan.deletes : plan.kills;
+  leaving.insert(leaving.end(), active.begin(), active.end());
   const bool is_settled = active.empty() && terminating == 0 && uncounted_failed.empty() && uncounted_succeeded.empty();
   if (!is_settled || !plan.releases.empty()) return;
   if (is_true(status, kSuccessMet)) {

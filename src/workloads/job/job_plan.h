@@ -9,6 +9,7 @@
 #include "rt/time.h"
 #include "workloads/common/object.h"
 #include "workloads/common/pod.h"
+#include "workloads/job/index_set.h"
 
 namespace basalt::workloads {
 
@@ -50,6 +51,10 @@ struct FailureVerdict {
   std::string message;
 };
 [[nodiscard]] FailureVerdict judge_failure(const Object& job, const Pod& pod);
+
+// spec.successPolicy: what is said of the first rule that the succeeded indexes fulfil, "" if there is none.
+// (success_policy.cc)
+[[nodiscard]] std::string judge_success(const json::Value& spec, const IndexSet& succeeded);
 
 // True if it has ended for good, well or not.
 [[nodiscard]] bool is_finished_job(const json::Value& status);

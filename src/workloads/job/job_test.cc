@@ -264,5 +264,47 @@ TEST(CoreJob, APolicyEndsItAtOnce) {
       [](const Pod&) { return runs(seconds(1), 42); });
 }
 
+TEST(IndexSet, WhatTwoHaveInCommon) {
+  const auto common = [](std::string_view a, std::string_view b) {
+    const std::int64_t count = IndexSet::parse(a).count_common(IndexSet::parse(b));
+    EXPECT_EQ(IndexSet::parse(b).count_common(IndexSet::parse(a)), count);
+    return count;
+  };
+  EXPECT_EQ(common("", "0-5"), 0);
+  EXPECT_EQ(common("0-9", "3,5-7,9-12"), 5);
+  EXPECT_EQ(common("0,2,4", "1,3,5"), 0);
+  EXPECT_EQ(common("0-2,8-9", "1-8"), 3);
+}
+
+TEST(JobSuccessPolicy, TheFirstRuleThatIsFulfilledCounts) {
+  const auto verdict = [](std::string_view rules, std::string_view succeeded) {
+    const auto spec = json::Value::parse(R"({"successPolicy":{"rules":)" + std::string(rules) + "}}");
+    return judge_success(*spec, IndexSet::parse(succeeded));
+  };
+  EXPECT_EQ(verdict(R"([{"succeededIndexes":"0,2"}])", "0-1"), "");
+  EXPECT_EQ(verdict(R"([{"succeededIndexes":"0,2"}])", "0-2"), "Matched rules at index 0");
+  EXPECT_EQ(verdict(R"([{"succeededIndexes":"0-9","succeededCount":2}])", "3"), "");
+  EXPECT_EQ(verdict(R"([{"succeededIndexes":"0-9","succeededCount":2}])", "3,12,7"), "Matched rules at index 0");
+  EXPECT_EQ(verdict(R"([{"succeededIndexes":"9"},{"succeededCount":1}])", "5"), "Matched rules at index 1");
+  EXPECT_EQ(verdict("[]", "0-9"), "");
+}
+
+TEST(CoreJob, SucceedsByItsPolicyWhileOtherIndexesRun) {
+  rt::run_seeds(1, 4, [](rt::SimRuntime& runtime) {
+    Fixture f(runtime,
+              [](const Pod& pod) { return pod.completion_index == "0" ? Fate{.run_for = seconds(1)} : Fate{}; });
+    f.start();
+    f.cluster.apply(
+        "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {completions: 3, parallelism: 3, "
+        "completionMode: Indexed, successPolicy: {rules: [{succeededIndexes: '0'}]}, template: {spec: {restartPolicy: "
+        "Never, containers: [{name: c, image: i}]}}}}");
+    EXPECT_TRUE(f.wait([&] { return f.condition(resources::kJobs, "j", "Complete") == "True SuccessPolicy"; }));
+    EXPECT_EQ(f.condition(resources::kJobs, "j", "SuccessCriteriaMet"), "True SuccessPolicy");
+    EXPECT_EQ(f.text(resources::kJobs, "j", {"status", "completedIndexes"}), "0");
+    EXPECT_EQ(f.number(resources::kJobs, "j", {"status", "failed"}), 0);
+    EXPECT_TRUE(f.active().empty());
+  });
+}
+
 }  // namespace
 }  // namespace basalt::workloads

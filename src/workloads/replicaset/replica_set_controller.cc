@@ -1,6 +1,5 @@
 #include "workloads/replicaset/replica_set_controller.h"
 
-#include <optional>
 #include <utility>
 
 #include "workloads/common/claim.h"
@@ -52,43 +51,9 @@ rt::Outcome ReplicaSetController::reconcile(const Object& set, const rt::StopTok
 }
 
 Done ReplicaSetController::carry_out(const Object& set, const ReplicaSetPlan& plan, const rt::StopToken& stop) {
-  if (plan.creates > 0) return create_pods(set, plan.creates, stop);
-  return delete_pods(set, plan.deletes, stop);
-}
-
-Done ReplicaSetController::create_pods(const Object& set, std::int64_t count, const rt::StopToken& stop) {
+  if (plan.creates <= 0) return remove_pods(set, plan.deletes, stop);
   const json::Value pattern = pod_of_template(object_at(set.json, {"spec", "template"}), options_.kind, set);
-  const std::string prefix = set.metadata.name + "-";
-  std::vector<json::Value> pods;
-  for (std::int64_t i = 0; i < count; ++i) {
-    json::Value& pod = pods.emplace_back(pattern);
-    pod.ensure_path({"metadata", "generateName"}) = prefix;
-    pod.ensure_path({"metadata", "name"}) = generated_name(context_.runtime, prefix);
-  }
-  const auto results = writer_.create_all(set.key(), resources::kPods, pods, stop);
-  std::optional<Error> error;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i].ok()) {
-      tell(set, kube::EventType::Normal, "SuccessfulCreate",
-           "Created pod: " + std::string(pods[i].string_at({"metadata", "name"})));
-    } else if (!error || error->is(Reason::Cancelled)) {
-      error = results[i].error();
-    }
-  }
-  if (!error) return Ok{};
-  // A name that is taken: the next try picks another.
-  if (!error->is_transient() && !error->is(Reason::AlreadyExists) && !error->is(Reason::Cancelled))
-    tell(set, kube::EventType::Warning, "FailedCreate", "Error creating: " + error->message);
-  return error->with_context("a pod could not be made");
-}
-
-Done ReplicaSetController::delete_pods(const Object& set, const std::vector<PodPtr>& pods, const rt::StopToken& stop) {
-  std::vector<Writer::Target> targets;
-  for (const PodPtr& pod : pods) targets.push_back({pod->metadata.name.str(), pod->metadata.uid.str()});
-  BASALT_TRY_DONE(writer_.remove_all(set.key(), resources::kPods, targets, stop));
-  for (const Writer::Target& target : targets)
-    tell(set, kube::EventType::Normal, "SuccessfulDelete", "Deleted pod: " + target.name);
-  return Ok{};
+  return make_pods(set, std::vector<json::Value>(static_cast<std::size_t>(plan.creates), pattern), stop);
 }
 
 }  // namespace basalt::workloads

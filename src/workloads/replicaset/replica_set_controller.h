@@ -17,8 +17,6 @@ class ReplicaSetController final : public KeyedController {
  private:
   rt::Outcome reconcile(const Object& set, const rt::StopToken& stop) override;
   Done carry_out(const Object& set, const ReplicaSetPlan& plan, const rt::StopToken& stop);
-  Done create_pods(const Object& set, std::int64_t count, const rt::StopToken& stop);
-  Done delete_pods(const Object& set, const std::vector<PodPtr>& pods, const rt::StopToken& stop);
 };
 
 }  // namespace basalt::workloads

@@ -47,7 +47,9 @@ Result<StatefulSetController::History> StatefulSetController::history_of(const O
   sort_revisions(history.sorted);
   history.collisions = int_at(set.json, {"status", "collisionCount"});
   history.update_template = object_at(set.json, {"spec", "template"});
-  BASALT_TRY(history.names.update, ensure_revision(set, history, stop));
+  const RevisionOwner owner{set, kStatefulSetKind, resources::kStatefulSets, "controller.kubernetes.io/hash"};
+  BASALT_TRY(history.names.update, ensure_revision(owner, history.sorted, writer_, stop));
+  if (history.names.update.empty()) history.names.update = set.json.string_at({"status", "updateRevision"});
   history.names.current = history.names.update;
   history.current_template = history.update_template;
   const std::string_view current = set.json.string_at({"status", "currentRevision"});
@@ -57,42 +59,6 @@ Result<StatefulSetController::History> StatefulSetController::history_of(const O
     history.current_template = template_of_revision(*revision);
   }
   return history;
-}
-
-// The revision of the present template: one that is there, made the newest again, or a new one. Returns its name.
-Result<std::string> StatefulSetController::ensure_revision(const Object& set, History& history,
-                                                           const rt::StopToken& stop) {
-  const json::Value data = revision_data(set);
-  const std::int64_t newest = history.sorted.empty() ? 0 : number_of(*history.sorted.back());
-  const auto equal = std::find_if(history.sorted.rbegin(), history.sorted.rend(), [&](const ObjectPtr& revision) {
-    return object_at(revision->json, {"data"}) == data;
-  });
-  if (equal != history.sorted.rend()) {
-    const Object& revision = **equal;
-    if (number_of(revision) != newest && !set.metadata.is_being_deleted) {
-      Writer::Patch patch{.target = {revision.metadata.name, revision.metadata.uid}, .body = {}};
-      patch.body.ensure_path({"revision"}) = newest + 1;
-      BASALT_TRY_DONE(writer_.patch(set.key(), resources::kRevisions, patch, false, stop));
-    }
-    return revision.metadata.name;
-  }
-  if (set.metadata.is_being_deleted) return std::string(set.json.string_at({"status", "updateRevision"}));
-  const json::Value made = new_revision(set, data, newest + 1, history.collisions);
-  const std::string name(made.string_at({"metadata", "name"}));
-  const auto created = writer_.create(set.key(), resources::kRevisions, made, stop);
-  if (created.ok()) return name;
-  if (!created.error().is(Reason::AlreadyExists)) return created.error().with_context("revision " + name);
-  BASALT_TRY(const auto read, writer_.get(resources::kRevisions, {set.metadata.namespace_, name}, stop));
-  BASALT_TRY(const Object existing, object_of(read));
-  if (existing.metadata.owner_uid == set.metadata.uid && object_at(existing.json, {"data"}) == data) {
-    expectations_.note_write(set.key(), resources::kRevisions, existing.metadata.resource_version);
-    return name;
-  }
-  // Somebody else has the name: the next pass tries another.
-  json::Value status = object_at(set.json, {"status"});
-  status.ensure_path({"collisionCount"}) = history.collisions + 1;
-  BASALT_TRY_DONE(writer_.write_status(set.key(), resources::kStatefulSets, set, status, stop));
-  return Error::make(Reason::Conflict, "the name of revision " + name + " is taken");
 }
 
 Done StatefulSetController::carry_out(const Object& set, const History& history, const StatefulSetPlan& plan,

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "workloads/common/keyed_controller.h"
-#include "workloads/statefulset/revisions.h"
+#include "workloads/common/revisions.h"
 #include "workloads/statefulset/stateful_set_plan.h"
 
 namespace basalt::workloads {
@@ -26,7 +26,6 @@ class StatefulSetController final : public KeyedController {
   };
   rt::Outcome reconcile(const Object& set, const rt::StopToken& stop) override;
   Result<History> history_of(const Object& set, const rt::StopToken& stop);
-  Result<std::string> ensure_revision(const Object& set, History& history, const rt::StopToken& stop);
   Done carry_out(const Object& set, const History& history, const StatefulSetPlan& plan, const rt::StopToken& stop);
   Done create_pods(const Object& set, const History& history, const StatefulSetPlan& plan, const rt::StopToken& stop);
   Done delete_pods(const Object& set, const StatefulSetPlan& plan, const rt::StopToken& stop);

@@ -19,7 +19,7 @@ void play(Fixture& f) {
       testing::pod_template("db", "v1") +
       ", volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: "
       "{storage: 1Gi}}}}]}}");
-  f.rest(seconds(10));
+  f.rest(seconds(25));
   f.cluster.patch(resources::kStatefulSets, "default", "db",
                   R"({"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2"}]}}}})");
   f.rest(seconds(10));

@@ -95,7 +95,8 @@ class TestKubelet {
     request.subresource = "binding";
     json::Value body = json::Object{{"apiVersion", "v1"}, {"kind", "Binding"}};
     body.ensure_path({"metadata", "name"}) = request.name;
-    body.ensure_path({"target"}) = json::Object{{"kind", "Node"}, {"name", "node-0"}};
+    body.ensure_path({"target"}) =
+        json::Object{{"kind", "Node"}, {"name", pod.pinned_node.empty() ? "node-0" : pod.pinned_node.view()}};
     request.body = body.to_text();
     static_cast<void>(client_.call(request, stop));
   }

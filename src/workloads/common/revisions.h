@@ -9,14 +9,25 @@
 
 namespace basalt::workloads {
 
-using ObjectPtr = std::shared_ptr<const Object>;
-
 // A ControllerRevision's content: the template as a patch that puts it back.
 [[nodiscard]] json::Value revision_data(const Object& set);
 // The template that a revision keeps.
 [[nodiscard]] json::Value template_of_revision(const Object& revision);
-[[nodiscard]] json::Value new_revision(const Object& set, const json::Value& data, std::int64_t number,
+// Whose revisions they are.
+struct RevisionOwner {
+  const Object& set;
+  OwnerKind kind;
+  kube::Resource resource;
+  std::string_view hash_label;  // of a revision
+};
+[[nodiscard]] json::Value new_revision(const RevisionOwner& owner, const json::Value& data, std::int64_t number,
                                        std::int64_t collisions);
+// The hash that is the last part of its name.
+[[nodiscard]] std::string_view hash_of(const RevisionOwner& owner, std::string_view revision);
+// The revision of the present template: one that is there, made the newest again, or a new one. Returns its name.
+// `sorted` are those of the set. If the set is being deleted, none is made: "" if there is none.
+[[nodiscard]] Result<std::string> ensure_revision(const RevisionOwner& owner, const std::vector<ObjectPtr>& sorted,
+                                                  Writer& writer, const rt::StopToken& stop);
 [[nodiscard]] std::int64_t number_of(const Object& revision);
 // Oldest first.
 void sort_revisions(std::vector<ObjectPtr>& revisions);
