@@ -52,6 +52,8 @@ BANNED = [
     (re.compile(r"(?<![\w:.>])(usleep|nanosleep|sleep)\("), ("src/rt/",), "waits go through rt::Runtime"),
     (re.compile(r"(?<![\w])throw\b(?!\s*\()"), (), "expected failures are Result values"),
     (re.compile(r"std::regex"), (), "use RE2; std::regex is slow and recursive"),
+    (re.compile(r"\bfor \([^;]*[^:]:[^:;]*\w\(\)->"), (),
+     "the temporary is gone before the first round: keep it in a variable"),
 ]
 TEST_MAY_USE = ("std::this_thread", "std::(j?thread)")
 TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")

@@ -153,8 +153,9 @@ bool NamespaceKeeper::keep_namespace(const std::string& name) {
 NamespaceKeeper::Rest NamespaceKeeper::empty_namespace(const std::string& ns) {
   Rest rest;
   std::set<std::string> seen;
+  const auto types = server_.types();  // kept: a CRD that comes meanwhile makes a new table
   for (const bool is_for_pods : {true, false}) {
-    for (const auto& type : server_.types()->all()) {
+    for (const auto& type : types->all()) {
       const bool is_pods = type->storage_id() == "/pods";
       if (!type->namespaced || is_pods != is_for_pods || !seen.insert(type->storage_id()).second) continue;
       auto remaining = empty_of(*type, ns);
@@ -218,7 +219,8 @@ bool NamespaceKeeper::keep_crd(const std::string& name) {
   if (BASALT_BUG(!object.ok())) return true;
   if (!is_being_deleted(*object) || !has_finalizer(*object, kCrdCleanupFinalizer)) return true;
   std::size_t left = 0;
-  for (const auto& type : server_.types()->all()) {
+  const auto types = server_.types();
+  for (const auto& type : types->all()) {
     if (type->crd_name != name) continue;
     auto remaining = empty_of(*type, "");
     left += remaining.ok() ? *remaining : 1;
