@@ -198,6 +198,19 @@ void GarbageCollector::examine(const ObjectRef& object) {
   retry_later(object);
 }
 
+// Is it deleted in the foreground? As it is stored now, for what it is told of may come after its owners were examined.
+bool GarbageCollector::waits(const ObjectRef& object) const {
+  const EntryRef entry = server_.store().get(object.resource, object.ns, object.name);
+  return entry && entry->attributes().uid() == object.uid && waits(*entry);
+}
+
+bool GarbageCollector::waits(const Entry& entry) {
+  const auto metadata = read_collected_metadata(*entry.object());
+  return metadata.ok() && metadata->is_being_deleted &&
+         std::find(metadata->finalizers.begin(), metadata->finalizers.end(), kForegroundFinalizer) !=
+             metadata->finalizers.end();
+}
+
 GarbageCollector::OwnerState GarbageCollector::state_of(const ObjectRef& object, const OwnerRef& owner) const {
   const auto version = base::split_once(owner.api_version, '/');
   const auto type =
@@ -207,12 +220,7 @@ GarbageCollector::OwnerState GarbageCollector::state_of(const ObjectRef& object,
   const EntryRef entry = server_.store().get(server_.store().resource(type->storage_id()),
                                              type->namespaced ? object.ns : std::string(), owner.name);
   if (!entry || entry->attributes().uid() != owner.uid) return OwnerState::Absent;
-  auto metadata = read_collected_metadata(*entry->object());
-  if (metadata.ok() && metadata->is_being_deleted &&
-      std::find(metadata->finalizers.begin(), metadata->finalizers.end(), kForegroundFinalizer) !=
-          metadata->finalizers.end()) {
-    return OwnerState::Waiting;
-  }
+  if (waits(*entry)) return OwnerState::Waiting;
   return OwnerState::Solid;
 }
 
@@ -239,8 +247,8 @@ Done GarbageCollector::collect_if_unowned(const ObjectRef& object, const Collect
   const std::vector<ObjectRef> dependents = index_.dependents_of(object.uid);
   if (!waiting || dependents.empty()) return remove_object(object, kube::Propagation::Background);
   // A dependent that waits itself may wait for this one: in a circle one has to give way.
-  const bool may_be_circle = std::any_of(dependents.begin(), dependents.end(),
-                                         [&](const ObjectRef& one) { return waiting_.contains(one.uid); });
+  const bool may_be_circle =
+      std::any_of(dependents.begin(), dependents.end(), [&](const ObjectRef& one) { return waits(one); });
   if (may_be_circle) {
     BASALT_TRY_DONE(stop_blocking(object));
   }

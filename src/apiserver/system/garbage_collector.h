@@ -46,6 +46,8 @@ class GarbageCollector {
   void trim_history();
   void examine(const ObjectRef& object);
   Done collect_if_unowned(const ObjectRef& object, const CollectedMetadata& metadata);
+  [[nodiscard]] bool waits(const ObjectRef& object) const;
+  [[nodiscard]] static bool waits(const Entry& entry);
   Done finish_foreground(const ObjectRef& object);
   Done stop_blocking(const ObjectRef& object);
   Done orphan_dependents(const ObjectRef& object);

@@ -82,8 +82,8 @@ class Family {
   std::unique_ptr<kube::Client> client_;
 };
 
-void with_family(const std::function<void(Family&, rt::SimRuntime&)>& body) {
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+void with_family(const std::function<void(Family&, rt::SimRuntime&)>& body, std::uint64_t seeds = 4) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     rt::SimRuntime::Options options;
     options.seed = seed;
     auto runtime = rt::SimRuntime::make(options);
@@ -109,6 +109,23 @@ TEST(GarbageCollector, ACircleOfOwnersDoesNotHoldItself) {
     EXPECT_FALSE(family.has("two"));
     EXPECT_FALSE(family.has("three"));
   });
+}
+
+// The collector has not yet heard of the circle when its first member goes.
+TEST(GarbageCollector, ANewCircleDoesNotHoldItselfEither) {
+  with_family(
+      [](Family& family, rt::SimRuntime& runtime) {
+        for (const char* name : {"one", "two", "three"}) family.make(name);
+        family.set_owners("one", {{"three"}});
+        family.set_owners("two", {{"one"}});
+        family.set_owners("three", {{"two"}});
+        family.remove("one", kube::Propagation::Foreground);
+        runtime.sleep_for(seconds(5));
+        EXPECT_FALSE(family.has("one"));
+        EXPECT_FALSE(family.has("two"));
+        EXPECT_FALSE(family.has("three"));
+      },
+      200);
 }
 
 TEST(GarbageCollector, InTheForegroundTheOwnerGoesLast) {
