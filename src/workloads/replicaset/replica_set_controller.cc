@@ -40,9 +40,11 @@ rt::Outcome ReplicaSetController::reconcile(const Object& set, const rt::StopTok
   if (done.ok()) {
     remove_condition(plan.status, kFailure);
   } else if (!done.error().is_transient() && !done.error().is(Reason::Conflict)) {
-    set_condition(plan.status,
-                  {kFailure, "True", plan.creates > 0 ? "FailedCreate" : "FailedDelete", done.error().message},
-                  time_now());
+    const std::string_view reason = plan.creates > 0 ? "FailedCreate" : "FailedDelete";
+    const json::Value* told = find_condition(plan.status, kFailure);
+    // The message names the pod that was tried, another one each time: to write that would bring us back here at once.
+    if (told == nullptr || told->string_at({"reason"}) != reason)
+      set_condition(plan.status, {kFailure, "True", reason, done.error().message}, time_now());
   }
   Done written = writer_.write_status(set.key(), options_.resource, set, plan.status, stop);
   if (!done.ok()) return rt::Outcome::failed(std::move(done).error());
