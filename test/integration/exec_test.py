@@ -60,7 +60,8 @@ class ExecTest(unittest.TestCase):
         client = subprocess.Popen([KUBECTL, "exec", "p", "-c", "main", "--", "/bin/sh", "-c", f"echo here; exec sleep {marker}"],
                                   env=self.environment, stdout=subprocess.PIPE, text=True)
         self.assertEqual(client.stdout.readline(), "here\n")
-        self.assertEqual(self.running(marker), 1)
+        # The shell says so before it becomes the sleep.
+        c.wait_for("the command", lambda: self.running(marker) == 1)
         client.kill()
         client.wait()
         client.stdout.close()

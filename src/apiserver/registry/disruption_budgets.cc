@@ -103,8 +103,8 @@ Done check_budget(const json::Value& budget) {
   if (allowed < 0) return Error::make(Reason::Forbidden, "pdb disruptions allowed is negative");
   const json::Value* disrupted = budget.find_path({"status", "disruptedPods"});
   if (disrupted != nullptr && disrupted->is_object() && disrupted->as_object().size() > kDisruptedPodsMax) {
-    return Error::make(Reason::Forbidden,
-                       "DisruptedPods map too big - too many evictions not confirmed by PDB controller");
+    return Error::make(Reason::Forbidden, "the budget " + name + " has allowed " + std::to_string(kDisruptedPodsMax) +
+                                              " evictions whose pods are still there; wait until they have gone");
   }
   if (allowed > 0) return Ok{};
   return not_now("The disruption budget " + name + " needs " +

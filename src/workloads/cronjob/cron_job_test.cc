@@ -13,14 +13,8 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using Fixture = testing::WorkloadFixture;
 using testing::Fate;
+using testing::with_fixture;
 
-void with_fixture(const std::function<void(Fixture&)>& body, const testing::TestKubelet::FateOf& fate = {}) {
-  rt::run_seeds(1, 3, [&](rt::SimRuntime& runtime) {
-    Fixture fixture(runtime, fate);
-    fixture.start();
-    body(fixture);
-  });
-}
 Fate short_run(const Pod&) { return {.run_for = seconds(2)}; }
 Fate long_run(const Pod&) { return {.run_for = minutes(30)}; }
 

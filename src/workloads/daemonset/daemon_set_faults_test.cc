@@ -2,9 +2,8 @@
 
 #include <set>
 
-#include "controllers/queue/testing/fault_enumeration.h"
 #include "workloads/daemonset/daemon_set_plan.h"
-#include "workloads/testing/workload_fixture.h"
+#include "workloads/testing/workload_faults.h"
 
 // Whatever goes wrong, each node ends with one pod of the last template, and no more than one pod of a node is made for
 // each template.
@@ -12,7 +11,6 @@
 namespace basalt::workloads {
 namespace {
 
-using controllers::testing::FaultStory;
 using std::chrono::seconds;
 using Fixture = testing::WorkloadFixture;
 
@@ -47,22 +45,12 @@ void check_all(Fixture& f) {
   EXPECT_EQ(f.kubelet.names().size(), 4u);
 }
 
-FaultStory<Fixture> story() {
-  return {"daemonset", [](rt::SimRuntime& runtime) { return std::make_unique<Fixture>(runtime); }, &play, &check_all};
-}
+testing::WorkloadStory story() { return testing::story_of("daemonset", &play, &check_all); }
 
 TEST(DaemonSetFaults, ACrashAtEveryCall) { controllers::testing::crash_at_every_call(story()); }
 TEST(DaemonSetFaults, AFailureOfEveryCall) { controllers::testing::fail_every_call(story()); }
 TEST(DaemonSetFaults, EveryEventLostRepeatedAndLate) { controllers::testing::strike_every_event(story()); }
-TEST(DaemonSetFaults, FailingCallsAndLateEvents) {
-  FaultStory<Fixture> disturbed = story();
-  // The first template may pass before any pod of it was made.
-  disturbed.check = [](Fixture& f) {
-    check_end(f);
-    EXPECT_LE(f.kubelet.names().size(), 4u);
-  };
-  controllers::testing::play_under_random_faults(disturbed, 20);
-}
+TEST(DaemonSetFaults, FailingCallsAndLateEvents) { testing::play_disturbed(story(), &check_end, 4); }
 
 }  // namespace
 }  // namespace basalt::workloads

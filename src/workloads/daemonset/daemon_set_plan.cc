@@ -98,9 +98,7 @@ void Planner::manage(const std::string& node, Place& place) {
     return;
   }
   if (place.pods.size() > 1) keep_one(place);
-  if (place.verdict.is_wanted && place.pods.empty() && !place.has_going &&
-      plan.creates.size() < static_cast<std::size_t>(kPodsAtOnceMax))
-    plan.creates.push_back(node);
+  if (place.verdict.is_wanted && place.pods.empty() && !place.has_going) plan.creates.push_back(node);
 }
 
 // Old pods go, as many as may be away; those that do not work anyway go at once.
@@ -234,6 +232,10 @@ DaemonSetPlan plan_daemon_set(const Object& set, const std::vector<PodPtr>& pods
       planner.roll_by_deletion();
     }
   }
+  // The others follow when the caches show these.
+  constexpr auto kAtOnce = static_cast<std::size_t>(kPodsAtOnceMax);
+  if (planner.plan.deletes.size() > kAtOnce) planner.plan.deletes.resize(kAtOnce);
+  if (planner.plan.creates.size() > kAtOnce) planner.plan.creates.resize(kAtOnce);
   return std::move(planner.plan);
 }
 

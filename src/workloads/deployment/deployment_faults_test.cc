@@ -1,14 +1,12 @@
 #include <gtest/gtest.h>
 
-#include "controllers/queue/testing/fault_enumeration.h"
-#include "workloads/testing/workload_fixture.h"
+#include "workloads/testing/workload_faults.h"
 
 // Whatever goes wrong, a roll-out ends with the pods of the last template, in two sets and no more.
 
 namespace basalt::workloads {
 namespace {
 
-using controllers::testing::FaultStory;
 using std::chrono::seconds;
 using Fixture = testing::WorkloadFixture;
 
@@ -42,21 +40,11 @@ void check_all(Fixture& f) {
   EXPECT_EQ(f.kubelet.names().size(), 4u);
 }
 
-FaultStory<Fixture> story() {
-  return {"deployment", [](rt::SimRuntime& runtime) { return std::make_unique<Fixture>(runtime); }, &play, &check_all};
-}
+testing::WorkloadStory story() { return testing::story_of("deployment", &play, &check_all); }
 
 TEST(DeploymentFaults, ACrashAtEveryCall) { controllers::testing::crash_at_every_call(story()); }
 TEST(DeploymentFaults, AFailureOfEveryCall) { controllers::testing::fail_every_call(story()); }
-// Steps may merge then, so that fewer pods are made, never more.
-TEST(DeploymentFaults, FailingCallsAndLateEvents) {
-  FaultStory<Fixture> disturbed = story();
-  disturbed.check = [](Fixture& f) {
-    check_end(f);
-    EXPECT_LE(f.kubelet.names().size(), 4u);
-  };
-  controllers::testing::play_under_random_faults(disturbed, 20);
-}
+TEST(DeploymentFaults, FailingCallsAndLateEvents) { testing::play_disturbed(story(), &check_end, 4); }
 
 }  // namespace
 }  // namespace basalt::workloads

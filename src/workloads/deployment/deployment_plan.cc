@@ -129,11 +129,14 @@ void add_scales(const DeploymentView& view, const std::vector<SetSize>& sizes, D
 
 void plan_recreate(const DeploymentView& view, DeploymentPlan& plan) {
   std::vector<SetSize> sizes;
+  // Its pods may be gone while the set still counts them, and so would the deployment's status, beside the new ones.
+  bool is_counted = false;
   for (const SetView& set : view.old) {
     if (set.replicas > 0) sizes.push_back({&set, 0});
+    is_counted |= set.actual > 0;
   }
   add_scales(view, sizes, plan);
-  if (!sizes.empty() || view.has_old_pods) return;
+  if (!sizes.empty() || view.has_old_pods || is_counted) return;
   if (!view.current) {
     plan.create = new_set(view);
   } else {

@@ -12,14 +12,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using Fixture = testing::WorkloadFixture;
 using testing::Fate;
-
-void with_fixture(const std::function<void(Fixture&)>& body, const testing::TestKubelet::FateOf& fate = {}) {
-  rt::run_seeds(1, 4, [&](rt::SimRuntime& runtime) {
-    Fixture fixture(runtime, fate);
-    fixture.start();
-    body(fixture);
-  });
-}
+using testing::with_fixture;
 
 void apply(Fixture& f, int replicas, std::string_view image, std::string_view more = "") {
   f.cluster.apply(
@@ -107,6 +100,9 @@ TEST(Deployment, RecreateWaitsForTheLastOldPod) {
       for (const json::Value& pod : f.pods())
         all.emplace(list_at(pod, {"spec", "containers"}).front().string_at({"image"}));
       EXPECT_LE(all.size(), 1u);
+      const std::int64_t updated = f.number(resources::kDeployments, "web", {"status", "updatedReplicas"});
+      const std::int64_t counted = f.number(resources::kDeployments, "web", {"status", "replicas"});
+      EXPECT_TRUE(updated == 0 || counted == updated) << counted << " pods, of them new: " << updated;
     }
     EXPECT_TRUE(is_rolled_out(f, 3));
     EXPECT_EQ(images(f), std::set<std::string>{"v2"});

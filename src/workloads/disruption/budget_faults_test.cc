@@ -1,14 +1,12 @@
 #include <gtest/gtest.h>
 
-#include "controllers/queue/testing/fault_enumeration.h"
-#include "workloads/testing/workload_fixture.h"
+#include "workloads/testing/workload_faults.h"
 
 // Whatever goes wrong, what is said to be allowed in the end is what is.
 
 namespace basalt::workloads {
 namespace {
 
-using controllers::testing::FaultStory;
 using std::chrono::seconds;
 using Fixture = testing::WorkloadFixture;
 
@@ -33,9 +31,7 @@ void check_end(Fixture& f) {
   EXPECT_EQ(f.condition(resources::kDisruptionBudgets, "b", "DisruptionAllowed"), "True SufficientPods");
 }
 
-FaultStory<Fixture> story() {
-  return {"budget", [](rt::SimRuntime& runtime) { return std::make_unique<Fixture>(runtime); }, &play, &check_end};
-}
+testing::WorkloadStory story() { return testing::story_of("budget", &play, &check_end); }
 
 TEST(DisruptionBudgetFaults, ACrashAtEveryCall) { controllers::testing::crash_at_every_call(story()); }
 TEST(DisruptionBudgetFaults, AFailureOfEveryCall) { controllers::testing::fail_every_call(story()); }

@@ -14,14 +14,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using Fixture = testing::WorkloadFixture;
 using testing::Fate;
-
-void with_fixture(const std::function<void(Fixture&)>& body, const testing::TestKubelet::FateOf& fate = {}) {
-  rt::run_seeds(1, 3, [&](rt::SimRuntime& runtime) {
-    Fixture fixture(runtime, fate);
-    fixture.start();
-    body(fixture);
-  });
-}
+using testing::with_fixture;
 
 void apply_budget(Fixture& f, std::string_view amount) {
   f.cluster.apply(

@@ -14,6 +14,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using Fixture = testing::WorkloadFixture;
 using testing::Fate;
+using testing::with_fixture;
 
 TEST(IndexSet, TextAndGaps) {
   IndexSet set = IndexSet::parse("0-2,5,7,8");
@@ -80,13 +81,6 @@ TEST(FailurePolicy, APodThatIsStoppedIsJudgedByItsConditions) {
   }
 }
 
-void with_fixture(const std::function<void(Fixture&)>& body, const testing::TestKubelet::FateOf& fate) {
-  rt::run_seeds(1, 4, [&](rt::SimRuntime& runtime) {
-    Fixture fixture(runtime, fate);
-    fixture.start();
-    body(fixture);
-  });
-}
 Fate runs(rt::Duration time, int exit_code = 0) { return {.run_for = time, .exit_code = exit_code}; }
 
 void apply(Fixture& f, std::string_view spec) {

@@ -1,14 +1,12 @@
 #include <gtest/gtest.h>
 
-#include "controllers/queue/testing/fault_enumeration.h"
-#include "workloads/testing/workload_fixture.h"
+#include "workloads/testing/workload_faults.h"
 
 // Whatever goes wrong, no pod is made that was not asked for, and in the end there are as many as were.
 
 namespace basalt::workloads {
 namespace {
 
-using controllers::testing::FaultStory;
 using std::chrono::seconds;
 using Fixture = testing::WorkloadFixture;
 
@@ -37,22 +35,12 @@ void check_all(Fixture& f) {
   EXPECT_EQ(f.kubelet.names().size(), 4u);
 }
 
-FaultStory<Fixture> story() {
-  return {"replicaset", [](rt::SimRuntime& runtime) { return std::make_unique<Fixture>(runtime); }, &play, &check_all};
-}
+testing::WorkloadStory story() { return testing::story_of("replicaset", &play, &check_all); }
 
 TEST(ReplicaSetFaults, ACrashAtEveryCall) { controllers::testing::crash_at_every_call(story()); }
 TEST(ReplicaSetFaults, AFailureOfEveryCall) { controllers::testing::fail_every_call(story()); }
 TEST(ReplicaSetFaults, EveryEventLostRepeatedAndLate) { controllers::testing::strike_every_event(story()); }
-// Steps may merge then, so that fewer pods are made, never more.
-TEST(ReplicaSetFaults, FailingCallsAndLateEvents) {
-  FaultStory<Fixture> disturbed = story();
-  disturbed.check = [](Fixture& f) {
-    check_end(f);
-    EXPECT_LE(f.kubelet.names().size(), 4u);
-  };
-  controllers::testing::play_under_random_faults(disturbed, 20);
-}
+TEST(ReplicaSetFaults, FailingCallsAndLateEvents) { testing::play_disturbed(story(), &check_end, 4); }
 
 }  // namespace
 }  // namespace basalt::workloads

@@ -11,20 +11,13 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using Fixture = testing::WorkloadFixture;
 using testing::Fate;
+using testing::with_fixture;
 
 TEST(StatefulNames, OrdinalsAreReadStrictly) {
   EXPECT_EQ(ordinal_of("db", "db-0"), 0);
   EXPECT_EQ(ordinal_of("db", "db-17"), 17);
   for (const char* name : {"db", "db-", "db-01", "db-x", "db-1x", "dbb-1", "db-1-2", "db-99999999999", "db--1"})
     EXPECT_EQ(ordinal_of("db", name), std::nullopt) << name;
-}
-
-void with_fixture(const std::function<void(Fixture&)>& body, const testing::TestKubelet::FateOf& fate = {}) {
-  rt::run_seeds(1, 4, [&](rt::SimRuntime& runtime) {
-    Fixture fixture(runtime, fate);
-    fixture.start();
-    body(fixture);
-  });
 }
 
 void apply(Fixture& f, int replicas, std::string_view more = "") {

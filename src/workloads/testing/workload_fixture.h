@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "kube/fault_client.h"
 #include "rt/sim_runtime.h"
+#include "rt/sim_test_support.h"
 #include "sim/cluster.h"
 #include "workloads/manager.h"
 #include "workloads/testing/test_kubelet.h"
@@ -131,6 +133,15 @@ class WorkloadFixture {
                                               std::string_view restart = "Always") {
   return "{metadata: {labels: {app: " + std::string(app) + "}}, spec: {restartPolicy: " + std::string(restart) +
          ", containers: [{name: c, image: " + std::string(image) + "}]}}";
+}
+
+// Tells a story while the controllers run, under a few seeds.
+inline void with_fixture(const std::function<void(WorkloadFixture&)>& body, const TestKubelet::FateOf& fate = {}) {
+  rt::run_seeds(1, 4, [&](rt::SimRuntime& runtime) {
+    WorkloadFixture fixture(runtime, fate);
+    fixture.start();
+    body(fixture);
+  });
 }
 
 }  // namespace basalt::workloads::testing
