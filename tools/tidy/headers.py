@@ -2,6 +2,7 @@
 
 Reading the standard library takes most of the time of such a compilation, so it is read once, precompiled. That would hide
 a header that forgot to include <string>: what a header uses of the precompiled ones is therefore looked up in its text.
+A few headers of ours that many others include are precompiled, too, and serve those that do: that hides nothing.
 """
 import concurrent.futures
 import hashlib
@@ -61,17 +62,65 @@ def standard_headers_missing(text, included_texts):
     return sorted(header for header in wanted if not given & ({header} | GIVES.get(header, set())))
 
 
-def precompile(root, folder):
-    source = folder / "standard.h"
-    source.write_text("".join(f"#include <{header}>\n" for header in sorted(STANDARD)))
-    subprocess.run([COMPILER, *FLAGS, "-x", "c++-header", str(source), "-o", str(folder / "standard.pch")], cwd=root, check=True)
-    return folder / "standard.pch"
+SHARED_MAX = 24  # headers of ours that are precompiled
+
+
+def shared_headers(closures, sizes):
+    """The headers whose precompiled form saves most, at most SHARED_MAX. `closures`: what each header reads."""
+    weight = {header: sum(sizes[path] for path in closure) for header, closure in closures.items()}
+    users = {header: [] for header in closures}
+    for user, closure in closures.items():
+        for path in closure:
+            if path != user and path in users:
+                users[path].append(user)
+    saved = dict.fromkeys(closures, 0)
+    chosen = []
+    while len(chosen) < SHARED_MAX:
+        gain, best = max((sum(max(0, weight[header] - saved[user]) for user in users[header]), header) for header in sorted(closures))
+        if gain < 4 * weight[best]:
+            break
+        chosen.append(best)
+        for user in users[best]:
+            saved[user] = max(saved[user], weight[best])
+    return chosen
+
+
+class Precompiled:
+    """The standard library, and shared headers of ours on top of it."""
+
+    def __init__(self, root, folder, closures, sizes):
+        self.closures = closures
+        self.weight = {}
+        self.files = {}
+        self.standard = self.make(root, folder, "standard", "".join(f"#include <{header}>\n" for header in sorted(STANDARD)), [])
+        for number, header in enumerate(shared_headers(closures, sizes) if len(closures) > SHARED_MAX else []):
+            name = header.removeprefix("src/")
+            try:
+                made = self.make(root, folder, f"shared-{number}", f'#include "{name}"\n', ["-include-pch", self.standard])
+            except subprocess.CalledProcessError:
+                continue  # it does not compile, which is said when its turn comes
+            self.files[header] = made
+            self.weight[header] = sum(sizes[path] for path in closures[header])
+
+    @staticmethod
+    def make(root, folder, name, text, more):
+        source, target = folder / f"{name}.h", str(folder / f"{name}.pch")
+        source.write_text(text)
+        # What the precompiled text leaves to be instantiated would else be done in each compilation.
+        subprocess.run([COMPILER, *FLAGS, "-fpch-instantiate-templates", *more, "-x", "c++-header", str(source), "-o", target], cwd=root,
+                       check=True, capture_output=bool(more))
+        return target
+
+    def for_header(self, header):
+        """The one that spares this header most, of those that hold nothing but what it reads itself."""
+        fitting = [shared for shared in self.files if shared != header and shared in self.closures[header]]
+        return self.files[max(fitting, key=self.weight.get)] if fitting else self.standard
 
 
 def problem(root, path, precompiled):
     """Why the header does not compile by itself, read twice; None if it does."""
     name = path.removeprefix("src/")
-    command = [COMPILER, *FLAGS, "-fsyntax-only", "-include-pch", str(precompiled), "-x", "c++", "-"]
+    command = [COMPILER, *FLAGS, "-fsyntax-only", "-include-pch", precompiled.for_header(path), "-x", "c++", "-"]
     done = subprocess.run(command, cwd=root, input=f'#include "{name}"\n' * 2, capture_output=True, text=True)
     if done.returncode == 0:
         return None
@@ -82,9 +131,11 @@ def problem(root, path, precompiled):
 def check(root, files, jobs):
     """Yields (path, line, message). A header that passed, and reads the same text as then, is not compiled again."""
     headers = [f for f in files if f.endswith(".h") and f.startswith(("src/", "test/"))]
-    known, digests = {}, {}
+    known, digests, closures, sizes = {}, {}, {}, {}
     for header in headers:
-        texts = {path: (root / path).read_text(encoding="utf-8") for path in with_included(root, header, known)}
+        closures[header] = with_included(root, header, known)
+        texts = {path: (root / path).read_text(encoding="utf-8") for path in closures[header]}
+        sizes.update((path, len(text)) for path, text in texts.items())
         digests[header] = hashlib.sha256("\0".join(f"{path}\0{text}" for path, text in texts.items()).encode()).hexdigest()
         for missing in standard_headers_missing(texts[header], texts.values()):
             yield header, 1, f"uses what <{missing}> declares, and includes it neither itself nor by a header of ours"
@@ -93,7 +144,7 @@ def check(root, files, jobs):
     changed = [header for header in headers if passed.get(header) != digests[header]]
     if changed:
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            precompiled = precompile(root, root.__class__(folder))
+            precompiled = Precompiled(root, root.__class__(folder), {header: closures[header] for header in changed}, sizes)
             for header, found in zip(changed, pool.map(lambda h: problem(root, h, precompiled), changed)):
                 passed[header] = None if found else digests[header]
                 if found:

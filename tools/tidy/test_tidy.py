@@ -60,10 +60,19 @@ class TidyTest(unittest.TestCase):
         root = pathlib.Path(__file__).resolve().parents[2]
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            precompiled = headers.precompile(root, folder)
+            needy, shared = str(folder / "needy.h"), "src/base/error.h"
             (folder / "needy.h").write_text("#pragma once\nbasalt::Error* error;\n")
-            self.assertIsNone(headers.problem(root, "src/base/check.h", precompiled))
-            self.assertIn("basalt", headers.problem(root, str(folder / "needy.h"), precompiled))
+            closures = {header: headers.with_included(root, header, {}) for header in ("src/base/result.h", shared)}
+            closures.update({f"user-{i}": [shared, f"user-{i}"] for i in range(headers.SHARED_MAX)}, **{needy: [needy]})
+            sizes = {path: 1000 for closure in closures.values() for path in closure}
+            precompiled = headers.Precompiled(root, folder, closures, sizes)
+            self.assertEqual(list(precompiled.files), [shared])
+            self.assertIsNone(headers.problem(root, "src/base/result.h", precompiled))
+            self.assertIn("basalt", headers.problem(root, needy, precompiled))
+
+    def test_only_what_many_headers_read_is_precompiled(self):
+        closures = {"low": ["low"], "lonely": ["lonely"], **{f"user-{i}": [f"user-{i}", "low"] for i in range(9)}}
+        self.assertEqual(headers.shared_headers(closures, {path: 10 for path in closures}), ["low"])
 
     def test_forgotten_standard_header_is_refused(self):
         uses = "std::string text;  // std::vector\n"
