@@ -250,6 +250,7 @@ std::optional<Figures> measure_ours(rt::Runtime& runtime, const std::string& fol
   options.store.durability = durability;
   options.store.directory = folder + "/store";
   options.rbac = true;
+  options.token_key = files->service_token_key;  // so that pods get their token volumes, as in `basalt up`
   auto server = apiserver::ApiServer::open(runtime, Logger(), std::move(options));
   if (!server.ok() || !(*server)->start().ok()) return std::nullopt;
   apiserver::FrontOptions front_options;

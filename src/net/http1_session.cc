@@ -34,7 +34,9 @@ class Http1Session final : public Session {
 
   void take_bytes(std::string_view bytes) override;
   void take_end() override;
-  bool wants_bytes() const override { return phase_ != Phase::Closing && buffer_.size() < kPipelinedBytesMax; }
+  bool wants_bytes() const override {
+    return phase_ != Phase::Closing && buffer_.size() < kPipelinedBytesMax && !is_held();
+  }
   void carry_out(ResponseCommand& command) override;
   void produce_output() override;
   void check_deadlines(rt::Instant now) override;
@@ -47,6 +49,7 @@ class Http1Session final : public Session {
   bool may_parse() const {
     return !exchange_ && phase_ != Phase::Closing && host_.output().bytes() < kUnreadOutputBytesMax;
   }
+  bool is_held() const { return is_upgraded_ && exchange_ && exchange_->holds_bytes(); }
   std::size_t parse(std::string_view input);
   bool parse_some(std::string_view& input);  // false: it needs more bytes
   void begin_request();
@@ -248,6 +251,8 @@ void Http1Session::carry_out(ResponseCommand& command) {
     case Kind::TellClosed:
       exchange_->tell_gone();
       return;
+    case Kind::ReadOn:
+      return;  // writing soon also reads on
   }
 }
 
@@ -366,6 +371,7 @@ void Http1Session::close(bool may_client_send) {
 }
 
 void Http1Session::check_deadlines(rt::Instant now) {
+  if (is_held() && host_.has_client_ended()) return take_end();  // which reading would have found
   if (now < deadline_) return;
   if (phase_ == Phase::Idle) {
     close();

@@ -346,6 +346,8 @@ void Http2Session::carry_out(ResponseCommand& command) {
     case Kind::TellClosed:
       stream->exchange->tell_gone();
       break;
+    case Kind::ReadOn:
+      break;  // only a connection of bytes is held
   }
 }
 

@@ -51,6 +51,15 @@ class Responder {
   // what the client sends comes here, on the event loop: keep it short. Set before start(); without it they are
   // dropped.
   virtual void on_bytes(std::function<void(std::string_view)> callback) { static_cast<void>(callback); }
+  // While such a connection is held nothing more is read of it, so that its client waits; what was read already may
+  // still come. That the client went away is noticed all the same, within seconds.
+  virtual void hold_bytes(bool is_held) { static_cast<void>(is_held); }
+  // Called on the event loop each time the bytes that wait to be sent fall from above `bytes_max` to it or below: keep
+  // it short. Set before start().
+  virtual void on_drained(std::size_t bytes_max, std::function<void()> callback) {
+    static_cast<void>(bytes_max);
+    static_cast<void>(callback);
+  }
 };
 
 // Requests come on one of `handler_threads`; a handler may block. With handler_threads == 0 they come on the event loop

@@ -1,3 +1,5 @@
+#include <poll.h>
+
 #include <boost/asio/post.hpp>
 
 #include "base/check.h"
@@ -91,6 +93,12 @@ void Connection::take_bytes(std::string_view bytes) {
     choose_session(bytes);
   }
   write();
+}
+
+bool Connection::has_client_ended() {
+  // Not by reading: what the client sent before its end is not to be read yet.
+  pollfd asked{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&asked, 1, 0) > 0 && (asked.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 // Without an agreement by ALPN the first bytes tell: HTTP/2 starts with a line that no HTTP/1 request has.

@@ -27,6 +27,10 @@ class ExchangeResponder final : public Responder {
   bool is_closed() const override { return exchange_->is_closed(); }
   void on_close(std::function<void()> callback) override { exchange_->on_close(std::move(callback)); }
   void on_bytes(std::function<void(std::string_view)> callback) override { exchange_->on_bytes(std::move(callback)); }
+  void hold_bytes(bool is_held) override { exchange_->hold_bytes(is_held); }
+  void on_drained(std::size_t bytes_max, std::function<void()> callback) override {
+    exchange_->on_drained(bytes_max, std::move(callback));
+  }
 
  private:
   const std::shared_ptr<Exchange> exchange_;
@@ -146,6 +150,25 @@ void Exchange::take_bytes(std::string_view bytes) {
     callback = on_bytes_;
   }
   if (callback) callback(bytes);
+}
+
+void Exchange::hold_bytes(bool is_held) {
+  if (holds_bytes_.exchange(is_held) && !is_held) post(Kind::ReadOn);
+}
+
+void Exchange::on_drained(std::size_t bytes_max, std::function<void()> callback) {
+  rt::MutexLock lock(mutex_);
+  on_drained_ = std::move(callback);
+  drain_mark_ = bytes_max;
+}
+
+void Exchange::tell_drained() {
+  std::function<void()> callback;
+  {
+    rt::MutexLock lock(mutex_);
+    callback = on_drained_;
+  }
+  if (callback) callback();
 }
 
 void Exchange::on_close(std::function<void()> callback) {

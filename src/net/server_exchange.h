@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,7 @@ class Exchange;
 
 // What a Responder asks for, on its way from any thread to the event loop.
 struct ResponseCommand {
-  enum class Kind : std::uint8_t { Respond, Start, Write, Finish, Abort, TellClosed };
+  enum class Kind : std::uint8_t { Respond, Start, Write, Finish, Abort, TellClosed, ReadOn };
   Kind kind = Kind::Respond;
   std::shared_ptr<Exchange> exchange;
   int status = 0;
@@ -60,13 +61,20 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   [[nodiscard]] bool is_closed();
   void on_close(std::function<void()> callback);
   void on_bytes(std::function<void(std::string_view)> callback);
+  void hold_bytes(bool is_held);
+  void on_drained(std::size_t bytes_max, std::function<void()> callback);
   void drop();  // the responder is gone
 
   // By the session.
   void tell_gone();                         // the client or the server: calls the callback, once
   void set_answered();                      // the answer is complete: the callback will not be called
   void take_bytes(std::string_view bytes);  // of a connection that is one of bytes now
-  void subtract_waiting(std::size_t bytes) { waiting_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  [[nodiscard]] bool holds_bytes() const { return holds_bytes_.load(); }
+  void subtract_waiting(std::size_t bytes) {
+    const std::size_t before = waiting_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    const std::size_t mark = drain_mark_.load(std::memory_order_relaxed);
+    if (before > mark && before - bytes <= mark) tell_drained();
+  }
 
   // Used only by the event loop: who carries the answer, null when nobody does any more.
   Session* session = nullptr;
@@ -75,12 +83,15 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  private:
   enum class Phase : std::uint8_t { Waiting, Started, Answered };
   void post(ResponseCommand::Kind kind);
+  void tell_drained();
 
   // Fixed after construction.
   const std::shared_ptr<Mailbox> mailbox_;
 
   // Self-locking: bytes handed to write() and not yet given to the system.
   std::atomic<std::size_t> waiting_bytes_ = 0;
+  std::atomic<std::size_t> drain_mark_ = std::numeric_limits<std::size_t>::max();  // of on_drained_
+  std::atomic<bool> holds_bytes_ = false;
 
   rt::Mutex mutex_;
   Phase phase_ BASALT_GUARDED_BY(mutex_) = Phase::Waiting;
@@ -88,6 +99,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool is_complete_ BASALT_GUARDED_BY(mutex_) = false;  // it got everything
   std::function<void()> on_close_ BASALT_GUARDED_BY(mutex_);
   std::function<void(std::string_view)> on_bytes_ BASALT_GUARDED_BY(mutex_);
+  std::function<void()> on_drained_ BASALT_GUARDED_BY(mutex_);
 };
 
 [[nodiscard]] std::shared_ptr<Responder> make_responder(std::shared_ptr<Exchange> exchange);

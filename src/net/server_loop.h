@@ -126,6 +126,7 @@ class Connection final : public SessionHost, public std::enable_shared_from_this
     must_close_after_output_ = true;
     must_drain_ = may_client_send;
   }
+  bool has_client_ended() override;
   void close_at_once() override { must_close_at_once_ = true; }
   void write_soon() override;
 

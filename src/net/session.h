@@ -45,7 +45,9 @@ class SessionHost {
   // Sends what is queued, then closes. If the client may still be sending, it is given a moment to read our last words
   // and to close first: bytes that meet a closed socket would make its system throw away what it has not read.
   virtual void close_after_output(bool may_client_send) = 0;
-  virtual void write_soon() = 0;     // carrying out a command gave something to send or to close
+  virtual void write_soon() = 0;  // carrying out a command gave something to send or to close
+  // The client will send no more, as far as the system knows; what it sent before may still be unread.
+  [[nodiscard]] virtual bool has_client_ended() { return false; }
   virtual void close_at_once() = 0;  // as soon as the session's function returns; queued output is lost
 };
 

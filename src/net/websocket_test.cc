@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "net/test_support.h"
@@ -120,6 +123,94 @@ TEST(WebSocket, AnUpgradedConnectionIsOneOfBytes) {
   (*server)->stop(std::chrono::seconds(5));
   rt::MutexLock lock(mutex);
   held = nullptr;
+}
+
+// A connection of bytes whose handler holds it at the first byte.
+class HeldConnection : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto started = start_http_server(*runtime_, Logger(), {}, [this](auto request, auto responder) {
+      responder->on_bytes([this, weak = std::weak_ptr<Responder>(responder)](std::string_view bytes) {
+        if (const auto alive = weak.lock(); alive && bytes_ == 0) alive->hold_bytes(true);
+        bytes_ += bytes.size();
+      });
+      responder->on_close([this] { is_gone_ = true; });
+      responder->on_drained(kMark, [this] { ++drained_; });
+      rt::MutexLock lock(mutex_);
+      responder_ = responder;
+      responder->start(101, websocket_headers(*request, ""));
+    });
+    ASSERT_TRUE(started.ok());
+    server_ = std::move(*started);
+    client_.emplace(testing::RawConnection::connect(server_->port()));
+    ASSERT_TRUE(
+        client_->send("GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"));
+    ASSERT_NE(client_->read_until("\r\n\r\n").find("101"), std::string::npos);
+  }
+  void TearDown() override {
+    if (server_) server_->stop(std::chrono::seconds(5));
+    rt::MutexLock lock(mutex_);
+    responder_ = nullptr;
+  }
+  std::shared_ptr<Responder> responder() {
+    rt::MutexLock lock(mutex_);
+    return responder_;
+  }
+  bool wait_until(const std::function<bool()>& holds) {
+    const rt::Instant deadline = runtime_->now() + testing::kPatience;
+    while (!holds() && runtime_->now() < deadline) runtime_->sleep_for(std::chrono::milliseconds(5));
+    return holds();
+  }
+
+  static constexpr std::size_t kMark = 100'000;
+  const std::unique_ptr<rt::Runtime> runtime_ = rt::make_real_runtime();
+  std::unique_ptr<HttpServer> server_;
+  std::optional<testing::RawConnection> client_;
+  std::atomic<std::size_t> bytes_{0};
+  std::atomic<bool> is_gone_{false};
+  std::atomic<int> drained_{0};
+  rt::Mutex mutex_;
+  std::shared_ptr<Responder> responder_ BASALT_GUARDED_BY(mutex_);
+};
+
+TEST_F(HeldConnection, IsNotReadUntilItIsReleased) {
+  constexpr std::size_t kAll = 64u << 20;  // more than the system's buffers hold
+  ASSERT_TRUE(client_->send("x"));
+  ASSERT_TRUE(wait_until([&] { return bytes_ == 1; }));
+  rt::Thread sender(*runtime_, "sender", [&] {
+    const std::string piece(1u << 20, 'y');
+    for (std::size_t sent = 0; sent < kAll; sent += piece.size()) EXPECT_TRUE(client_->send(piece));
+  });
+  // Answers to what comes meanwhile do not read on either.
+  for (int i = 0; i < 20; ++i) {
+    responder()->write(std::make_shared<const std::string>("z"));
+    EXPECT_EQ(client_->read_exactly(1), "z");
+  }
+  EXPECT_EQ(bytes_, 1u);
+  responder()->hold_bytes(false);
+  EXPECT_TRUE(wait_until([&] { return bytes_ == kAll + 1; })) << bytes_;
+  sender.join();
+}
+
+TEST_F(HeldConnection, EndsWithItsClient) {
+  ASSERT_TRUE(client_->send("x"));
+  ASSERT_TRUE(wait_until([&] { return bytes_ == 1; }));
+  ASSERT_TRUE(client_->send("unread"));
+  client_->close();
+  EXPECT_TRUE(wait_until([&] { return is_gone_.load(); }));
+  EXPECT_EQ(bytes_, 1u);
+}
+
+TEST_F(HeldConnection, TellsWhenItsOutputIsDrained) {
+  constexpr std::size_t kAll = 32u << 20;
+  EXPECT_GT(responder()->write(std::make_shared<const std::string>(kAll, 'o')).value_or(0), kMark);
+  EXPECT_EQ(drained_, 0) << "nobody has read so much";
+  EXPECT_EQ(client_->read_exactly(kAll).size(), kAll);
+  EXPECT_TRUE(wait_until([&] { return drained_ == 1; }));
+  responder()->write(std::make_shared<const std::string>("small"));
+  EXPECT_EQ(client_->read_exactly(5), "small");
+  EXPECT_EQ(drained_, 1) << "it was not above";
 }
 
 }  // namespace

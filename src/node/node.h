@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ class Node {
     std::string pod;
     std::string container;  // "": the first
     std::vector<std::string> argv;
+    std::shared_ptr<CommandIo> io;  // null: no input, no terminal, and output is read as it comes
   };
-  // Runs a command beside a container that runs: its environment, working folder and mounts, no standard input. Waits
+  // Runs a command beside a container that runs: its environment, working folder and mounts. Waits
   // until it has ended, or kills it when `stop` comes, the container ends or the node stops. Output comes on another
   // thread, which must not wait. Errors are those that kubectl shows.
   virtual Result<ProcessExit> run_command(const Command& command, ProcessRunner::OnOutput on_output,

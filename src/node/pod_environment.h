@@ -1,5 +1,7 @@
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -32,6 +34,13 @@ struct PodPlace {
   api::ResourceList allocatable;  // what a container without a limit may use
 };
 
+// A token that a volume of a pod shows.
+struct TokenWish {
+  std::string audience;  // "": the API server
+  std::int64_t seconds = 3600;
+  auto operator<=>(const TokenWish&) const = default;
+};
+
 // Reads the objects that a pod refers to. NotFound is an ordinary answer.
 class PodObjects {
  public:
@@ -40,6 +49,8 @@ class PodObjects {
   virtual Result<api::core::Secret> secret(const std::string& ns, const std::string& name) = 0;
   // Fails if there is no such claim.
   virtual Done claim(const std::string& ns, const std::string& name) = 0;
+  // Of the pod's service account, bound to the pod.
+  virtual Result<std::string> token(const api::core::Pod& pod, const TokenWish& wish) = 0;
 };
 
 // A field of the pod as text (downward API); an error for a path that is not offered.

@@ -42,6 +42,12 @@ class Shelf final : public PodObjects {
     if (name == "disk") return Ok{};
     return Error::make(Reason::NotFound, "persistentvolumeclaims \"" + name + "\" not found");
   }
+  Result<std::string> token(const api::core::Pod& pod, const TokenWish& wish) override {
+    return "token " + std::to_string(++tokens_made) + " of " + pod.spec.service_account_name + " for " +
+           (wish.audience.empty() ? "us" : wish.audience) + ", " + std::to_string(wish.seconds) + " s";
+  }
+
+  int tokens_made = 0;
 };
 
 TEST(PodEnvironment, VariablesExpandAsKubernetesDoes) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/strings.h"
+#include "json/value.h"
 
 namespace basalt::node {
 namespace {
@@ -101,6 +102,18 @@ Done add_secret(Files& files, const std::string& ns, const std::string& name, co
   return add_data(files, data, source.items, mode, optional);
 }
 
+Done add_token(Files& files, const api::core::Pod& pod, const json::Value& source, unsigned mode, PodObjects& objects) {
+  const std::string path(source.string_at({"path"}));
+  BASALT_TRY_DONE(check_inside(path));
+  TokenWish wish;
+  wish.audience = source.string_at({"audience"});
+  const json::Value* seconds = source.find("expirationSeconds");
+  if (seconds != nullptr && seconds->is_int()) wish.seconds = seconds->as_int();
+  BASALT_TRY(std::string token, objects.token(pod, wish));
+  files[path] = {std::move(token), mode};
+  return Ok{};
+}
+
 unsigned mode_or_default(const std::optional<std::int32_t>& mode) {
   return mode ? static_cast<unsigned>(*mode) : kDefaultMode;
 }
@@ -128,7 +141,9 @@ Result<Files> volume_files(const api::core::Pod& pod, const PodPlace& place, con
       if (one.downward_api) {
         BASALT_TRY_DONE(add_downward(files, pod, place, one.downward_api->items, mode));
       }
-      // Service account tokens are not made here: processes of this machine use its own kubeconfig.
+      if (!one.service_account_token.empty()) {
+        BASALT_TRY_DONE(add_token(files, pod, one.service_account_token.value(), mode, objects));
+      }
     }
   }
   return files;
@@ -265,7 +280,7 @@ Result<std::vector<BindMount>> container_mounts(const api::core::Pod& pod, const
     if (volume == nullptr)
       return Error::invalid_input("volumeMounts names volume " + mount.name + ", which is not there");
     BindMount bind{volume_path(pod, *volume, folders), fs::path("/" + mount.mount_path).lexically_normal().native(),
-                   mount.read_only || volume->config_map || volume->secret};
+                   mount.read_only || has_files(*volume)};
     const std::string sub = mount.sub_path_expr.empty() ? mount.sub_path : expand_variables(mount.sub_path_expr, env);
     if (!sub.empty()) {
       BASALT_TRY_DONE(check_inside(sub));

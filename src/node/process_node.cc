@@ -72,6 +72,9 @@ VolumeFolders ProcessNode::volume_folders(const std::string& uid) const {
 void ProcessNode::start() {
   if (started_) return;
   started_ = true;
+  if (options_.cluster_environment) {
+    for (const auto& [name, value] : options_.cluster_environment()) set_variable(base_environment_, name, value);
+  }
   pods_.start();
   registrar_ = rt::Thread(runtime_, "node", [this] { register_and_renew(); });
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,7 +36,10 @@ struct ProcessNodeOptions {
   rt::Duration stop_grace = std::chrono::seconds(2);
   bool limit_address_space = false;  // limits.memory as RLIMIT_AS; many programs reserve more than they use
   std::vector<std::string> inherited = {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ"};
-  Environment environment;  // KUBERNETES_SERVICE_HOST, ...
+  Environment environment;
+  // Where the API server is, for the pods (service_environment() of pod_tokens.h); asked at start(), by which time it
+  // listens.
+  std::function<Environment()> cluster_environment;
   // What a container runs that names no command: by image, with or without its registry and tag, the words of a program
   // of this machine; the container's `args` follow.
   std::map<std::string, std::vector<std::string>> images;
@@ -88,6 +92,9 @@ class ProcessNode final : public Node {
   // Starts and ends what is due; how long until something is, or an error of the API.
   Result<rt::Instant> advance(PodWork& work, const rt::StopToken& stop);
   Done prepare(PodWork& work, const rt::StopToken& stop);
+  // When the files of the volumes are looked at again.
+  void set_refresh(PodWork& work);
+  Done add_kubeconfig(const PodWork& work, const api::core::Container& container, Environment& env);
   Done start_container(PodWork& work, std::size_t index, const rt::StopToken& stop);
   Result<ProcessSpec> process_spec(PodWork& work, std::size_t index, Objects& objects);
   void run_process(PodWork& work, std::size_t index, const ProcessSpec& spec);

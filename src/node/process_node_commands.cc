@@ -24,6 +24,13 @@ Result<std::string> container_named(const api::core::Pod& pod, const std::string
   return Error::make(Reason::BadRequest, "container " + wanted + " is not valid for pod " + pod.metadata.name);
 }
 
+// Programs draw by the kind of the terminal, which clients do not tell; all that are in use understand this one.
+void name_terminal(ProcessSpec& spec) {
+  const bool is_named =
+      std::any_of(spec.env.begin(), spec.env.end(), [](const auto& entry) { return entry.first == "TERM"; });
+  if (!is_named) spec.env.emplace_back("TERM", "xterm");
+}
+
 }  // namespace
 
 void ProcessNode::end_commands(const std::string& uid, const std::string& container) {
@@ -59,6 +66,8 @@ Result<ProcessExit> ProcessNode::run_command(const Command& command, ProcessRunn
   ProcessSpec spec = *beside;
   spec.argv = command.argv;
   spec.name += " (exec)";
+  spec.io = command.io;
+  if (spec.io && spec.io->has_terminal()) name_terminal(spec);
   const auto exit = std::make_shared<std::optional<ProcessExit>>();
   const auto started = host_.runner().start(spec, std::move(on_output), [this, exit](const ProcessExit& ended) {
     rt::MutexLock lock(mutex_);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "node/pod_status.h"
+#include "node/pod_tokens.h"
 #include "node/process_node.h"
 
 namespace basalt::node {
@@ -32,6 +33,7 @@ struct ProcessNode::PodWork {
   const PodPtr pod;  // as first seen; what a node reads of a pod does not change
   PodMachine machine;
   PodPlace place;
+  PodTokens tokens;
   std::string hosts_path;
   api::Time start_time;
   bool is_prepared = false;
@@ -55,13 +57,17 @@ struct ProcessNode::PodWork {
 // Reads for one pod, with the worker's stop token.
 class ProcessNode::Objects final : public PodObjects {
  public:
-  Objects(kube::Client& client, const rt::StopToken& stop) : client_(client), stop_(stop) {}
+  Objects(rt::Runtime& runtime, kube::Client& client, PodTokens& tokens, const rt::StopToken& stop)
+      : runtime_(runtime), client_(client), tokens_(tokens), stop_(stop) {}
   Result<api::core::ConfigMap> config_map(const std::string& ns, const std::string& name) override;
   Result<api::core::Secret> secret(const std::string& ns, const std::string& name) override;
   Done claim(const std::string& ns, const std::string& name) override;
+  Result<std::string> token(const api::core::Pod& pod, const TokenWish& wish) override;
 
  private:
+  rt::Runtime& runtime_;
   kube::Client& client_;
+  PodTokens& tokens_;
   const rt::StopToken& stop_;
 };
 

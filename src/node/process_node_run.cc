@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr rt::Duration kBlockedMin = std::chrono::seconds(1);
+constexpr rt::Duration kBlockedMin = std::chrono::milliseconds(200);  // a new namespace is furnished within that
 constexpr rt::Duration kBlockedMax = std::chrono::seconds(30);
 
 Done make_folder(const std::string& path) {
@@ -74,6 +74,10 @@ Done ProcessNode::Objects::claim(const std::string& ns, const std::string& name)
   return Ok{};
 }
 
+Result<std::string> ProcessNode::Objects::token(const api::core::Pod& pod, const TokenWish& wish) {
+  return tokens_.get(runtime_, client_, pod, wish, stop_);
+}
+
 // What only a change elsewhere can mend: shown on the pod, looked at again later.
 void ProcessNode::block(PodWork& work, const Error& error) {
   const std::string_view reason = work.is_prepared ? "CreateContainerConfigError" : "FailedMount";
@@ -85,17 +89,43 @@ void ProcessNode::block(PodWork& work, const Error& error) {
   work.blocked_until = runtime_.now() + std::min(delay, kBlockedMax);
 }
 
+void ProcessNode::set_refresh(PodWork& work) {
+  const rt::Instant now = runtime_.now();
+  work.refresh_at = now + options_.volume_refresh;
+  // One that is due already was refused; it is tried again with the rest.
+  if (const rt::Instant due = work.tokens.renew_at(); due > now) work.refresh_at = std::min(work.refresh_at, due);
+}
+
+// A program that looks for a kubeconfig before it looks for its account finds one that says the same.
+Done ProcessNode::add_kubeconfig(const PodWork& work, const api::core::Container& container, Environment& env) {
+  for (const auto& mount : container.volume_mounts) {
+    if (fs::path("/" + mount.mount_path).lexically_normal() != fs::path(kAccountMountPath)) continue;
+    for (const auto& volume : work.pod->spec.volumes) {
+      if (volume.name != mount.name || !volume.projected) continue;
+      const std::string& uid = work.pod->metadata.uid;
+      const std::string folder = host_.runner().isolates() ? std::string(kAccountMountPath)
+                                                           : volume_path(*work.pod, volume, volume_folders(uid));
+      const std::string text = account_kubeconfig(env, folder, work.pod->metadata.namespace_);
+      if (text.empty()) return Ok{};
+      const std::string path = pod_folder(uid) + "/containers/" + container.name + "/kubeconfig";
+      BASALT_TRY_DONE(write_file(path, text, 0644));
+      set_variable(env, "KUBECONFIG", path);
+    }
+  }
+  return Ok{};
+}
+
 Done ProcessNode::prepare(PodWork& work, const rt::StopToken& stop) {
   if (work.is_prepared) return Ok{};
   if (work.place.pod_ip.empty())
     return Error::make(Reason::InvalidInput, "all addresses of the node's range are taken");
-  Objects objects(client_, stop);
+  Objects objects(runtime_, client_, work.tokens, stop);
   const std::string& uid = work.pod->metadata.uid;
   BASALT_TRY_DONE(make_folder(pod_folder(uid)));
   BASALT_TRY_DONE(make_volumes(*work.pod, work.place, volume_folders(uid), objects));
   BASALT_TRY(work.hosts_path, host_.names().hosts_file(*work.pod, work.place.hostname, work.place.pod_ip));
   work.is_prepared = true;
-  if (has_changing_volumes(*work.pod)) work.refresh_at = runtime_.now() + options_.volume_refresh;
+  if (has_changing_volumes(*work.pod)) set_refresh(work);
   return Ok{};
 }
 
@@ -131,9 +161,9 @@ Result<rt::Instant> ProcessNode::advance(PodWork& work, const rt::StopToken& sto
   run_probes(work, wake_at);
   if (machine.has_running() && work.refresh_at <= runtime_.now()) {
     // A failure leaves the files as they were; the next time will do.
-    Objects objects(client_, stop);
+    Objects objects(runtime_, client_, work.tokens, stop);
     (void)make_volumes(*work.pod, work.place, volume_folders(work.pod->metadata.uid), objects);
-    work.refresh_at = runtime_.now() + options_.volume_refresh;
+    set_refresh(work);
   }
   if (machine.has_running()) wake_at = std::min(wake_at, work.refresh_at);
   if (const auto& deadline = work.pod->spec.active_deadline_seconds;
@@ -158,6 +188,7 @@ Result<ProcessSpec> ProcessNode::process_spec(PodWork& work, std::size_t index, 
         set_variable(base, volume_variable(volume.name), volume_path(*work.pod, volume, folders));
     }
   }
+  BASALT_TRY_DONE(add_kubeconfig(work, container, base));
   ProcessSpec spec;
   spec.name = work.pod->metadata.namespace_ + "/" + work.pod->metadata.name + "/" + container.name;
   BASALT_TRY(spec.env, container_environment(*work.pod, container, work.place, std::move(base), objects));
@@ -210,7 +241,7 @@ Done ProcessNode::start_container(PodWork& work, std::size_t index, const rt::St
     tell(work, kube::EventType::Warning, "Failed", "container " + run.name + ": " + no_command(*run.spec));
     return Ok{};
   }
-  Objects objects(client_, stop);
+  Objects objects(runtime_, client_, work.tokens, stop);
   auto spec = process_spec(work, index, objects);
   if (!spec.ok()) return spec.error().with_context("container " + run.name);
   if (stop.stop_requested()) return Error::make(Reason::Cancelled, "stopped");

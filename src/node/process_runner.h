@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "node/cgroup_linux.h"
+#include "node/command_io.h"
 #include "rt/runtime.h"
 
 namespace basalt::node {
@@ -41,6 +42,8 @@ struct ProcessSpec {
 
   ResourceLimits limits;                                 // kept by a runner that has control groups, and only by it
   std::optional<std::uint64_t> address_space_bytes_max;  // RLIMIT_AS
+
+  std::shared_ptr<CommandIo> io;  // null: standard input is empty, output is read as it comes
 };
 
 struct StartedProcess {
@@ -66,8 +69,9 @@ class ProcessRunner {
 
   virtual ~ProcessRunner() = default;
 
-  // The program runs in a process group of its own, standard input is empty. An error with Reason::InvalidInput will
-  // come again however often it is tried (no such program, not executable); any other may pass (no memory).
+  // The program runs in a process group of its own, or, if it has a terminal, in a session. An error with
+  // Reason::InvalidInput will come again however often it is tried (no such program, not executable); any other may
+  // pass (no memory).
   virtual Result<StartedProcess> start(const ProcessSpec& spec, OnOutput on_output, OnExit on_exit) = 0;
   // To the whole group; a process that has ended is fine.
   virtual void signal(ProcessId id, int signal) = 0;

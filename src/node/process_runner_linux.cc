@@ -17,6 +17,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "node/child_streams_linux.h"
 #include "node/mount_plan.h"
 #include "node/orphan_guard_linux.h"
 #include "node/process_runner.h"
@@ -31,7 +32,38 @@ constexpr int kReadsAtExitMax = 256;  // 16 MiB that were still in the pipes; th
 constexpr int kKillRoundsMax = 200;
 constexpr rt::Duration kKillRoundPause = std::chrono::milliseconds(10);
 
-enum class Source : std::uint64_t { Exit, Out, Err, Wake };
+enum class Source : std::uint64_t { Exit, Out, Err, In, Wake };
+constexpr int kSourceBits = 3;
+constexpr std::uint64_t kSourceMask = (1u << kSourceBits) - 1;
+constexpr char kEndOfInput = 4;  // as a terminal is told: Ctrl-D
+
+// By which other threads wake the runner's, and say whose CommandIo has changed: one entry a process at most. Outlives
+// the runner in the hands of who still has a CommandIo.
+class Wakes {
+ public:
+  explicit Wakes(int fd) : fd_(fd) {}
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  void wake() {
+    const std::uint64_t one = 1;
+    (void)!::write(fd_.get(), &one, sizeof one);
+  }
+  void wake_for(ProcessId id) {
+    {
+      rt::MutexLock lock(mutex_);
+      ids_.push_back(id);
+    }
+    wake();
+  }
+  std::vector<ProcessId> take() {
+    rt::MutexLock lock(mutex_);
+    return std::exchange(ids_, {});
+  }
+
+ private:
+  const Descriptor fd_;
+  rt::Mutex mutex_;
+  std::vector<ProcessId> ids_ BASALT_GUARDED_BY(mutex_);
+};
 
 class LinuxProcessRunner final : public ProcessRunner {
  public:
@@ -39,16 +71,15 @@ class LinuxProcessRunner final : public ProcessRunner {
       : runtime_(runtime),
         namespaces_(namespaces),
         epoll_fd_(epoll_fd),
-        wake_fd_(wake_fd),
+        wakes_(std::make_shared<Wakes>(wake_fd)),
         started_(runtime),
         buffer_(kReadBytes, '\0') {
-    watch(wake_fd_, 0, Source::Wake);
+    watch(wake_fd, 0, Source::Wake);
     thread_ = rt::Thread(runtime, "processes", [this] { work(); });
   }
   ~LinuxProcessRunner() override {
     BASALT_CHECK_MSG(!thread_.joinable(), "a process runner was destroyed unstopped");
     ::close(epoll_fd_);
-    ::close(wake_fd_);
   }
 
   Result<StartedProcess> start(const ProcessSpec& spec, OnOutput on_output, OnExit on_exit) override {
@@ -59,7 +90,7 @@ class LinuxProcessRunner final : public ProcessRunner {
       if (stopping_) return Error::make(Reason::Cancelled, "the node is stopping");
       orders_.push_back(&order);
     }
-    wake();
+    wakes_->wake();
     rt::MutexLock lock(mutex_);
     while (!order.result) started_.wait(mutex_);
     return std::move(*order.result);
@@ -90,7 +121,7 @@ class LinuxProcessRunner final : public ProcessRunner {
       stopping_ = true;
       for (const auto& [id, pid] : pids_) ::kill(-pid, SIGKILL);
     }
-    wake();
+    wakes_->wake();
     thread_.join();
   }
 
@@ -107,10 +138,17 @@ class LinuxProcessRunner final : public ProcessRunner {
   struct Child {
     pid_t pid = 0;
     int pid_fd = -1;
-    std::array<int, 2> output = {-1, -1};
+    ChildStreams streams;
     OnOutput on_output;
     OnExit on_exit;
-    std::string group;  // its control group, if it has one
+    std::string group;              // its control group, if it has one
+    std::shared_ptr<CommandIo> io;  // may be null
+    std::string input = {};         // taken from it, and how much of that is written
+    std::size_t written = 0;
+    bool is_input_over = false;
+    bool is_input_watched = false;
+    bool is_output_held = false;
+    Descriptor& output(OutputStream stream) { return stream == OutputStream::Out ? streams.out : streams.err; }
   };
 
   [[nodiscard]] Result<SpawnPlan> prepare(const ProcessSpec& spec) const {
@@ -129,29 +167,31 @@ class LinuxProcessRunner final : public ProcessRunner {
     return plan;
   }
 
-  void wake() {
-    const std::uint64_t one = 1;
-    (void)!::write(wake_fd_, &one, sizeof one);
-  }
-
   void watch(int fd, ProcessId id, Source source) {
     epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = id << 2 | static_cast<std::uint64_t>(source);
+    event.events = source == Source::In ? EPOLLOUT : EPOLLIN;
+    event.data.u64 = id << kSourceBits | static_cast<std::uint64_t>(source);
     ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
   }
+  // Also before a close: the two descriptors of a terminal are one file, which stays watched as long as one is open.
+  void unwatch(int fd) { ::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr); }
 
   void work();
   void carry_out_orders();
   Result<StartedProcess> start_child(Order& order);
+  void handle(ProcessId id, Source source);
   void read_output(Child& child, OutputStream stream, int reads_max);
+  void watch_output(ProcessId id, const Child& child);
+  void take_changes(ProcessId id, Child& child);
+  void write_input(ProcessId id, Child& child);
+  void close_input(Child& child);
   void reap(ProcessId id);
 
   // Fixed after construction.
   rt::Runtime& runtime_;
   const Namespaces namespaces_;
   const int epoll_fd_;
-  const int wake_fd_;
+  const std::shared_ptr<Wakes> wakes_;  // self-locking
 
   rt::Mutex mutex_;
   rt::Condition started_;
@@ -170,30 +210,38 @@ class LinuxProcessRunner final : public ProcessRunner {
 };
 
 void LinuxProcessRunner::work() {
+  // A command that does not read its input is an error of that write.
+  sigset_t broken_pipe;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
   std::array<epoll_event, 64> events{};
   while (true) {
     const int count = ::epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), -1);
     for (int i = 0; i < count; ++i) {
       const std::uint64_t data = events[static_cast<std::size_t>(i)].data.u64;
-      const ProcessId id = data >> 2;
-      const auto source = static_cast<Source>(data & 3);
-      if (source == Source::Wake) {
-        std::uint64_t wakes = 0;
-        (void)!::read(wake_fd_, &wakes, sizeof wakes);
-        continue;
-      }
-      const auto child = children_.find(id);
-      if (child == children_.end()) continue;  // reaped earlier in this round
-      if (source == Source::Exit) {
-        reap(id);
-      } else {
-        read_output(child->second, source == Source::Out ? OutputStream::Out : OutputStream::Err, 1);
-      }
+      handle(data >> kSourceBits, static_cast<Source>(data & kSourceMask));
+    }
+    for (const ProcessId id : wakes_->take()) {
+      if (const auto child = children_.find(id); child != children_.end()) take_changes(id, child->second);
     }
     carry_out_orders();
     rt::MutexLock lock(mutex_);
     if (stopping_ && children_.empty()) return;
   }
+}
+
+void LinuxProcessRunner::handle(ProcessId id, Source source) {
+  if (source == Source::Wake) {
+    std::uint64_t wakes = 0;
+    (void)!::read(wakes_->fd(), &wakes, sizeof wakes);
+    return;
+  }
+  const auto child = children_.find(id);
+  if (child == children_.end()) return;  // reaped earlier in this round
+  if (source == Source::Exit) return reap(id);
+  if (source == Source::In) return take_changes(id, child->second);
+  read_output(child->second, source == Source::Out ? OutputStream::Out : OutputStream::Err, 1);
 }
 
 void LinuxProcessRunner::carry_out_orders() {
@@ -217,57 +265,60 @@ void LinuxProcessRunner::carry_out_orders() {
 }
 
 Result<StartedProcess> LinuxProcessRunner::start_child(Order& order) {
-  std::array<int, 2> out{};
-  std::array<int, 2> err{};
-  if (::pipe2(out.data(), O_CLOEXEC) != 0) return Error::make(Reason::InternalError, std::strerror(errno));
-  if (::pipe2(err.data(), O_CLOEXEC) != 0) {
-    const int error = errno;
-    ::close(out[0]);
-    ::close(out[1]);
-    return Error::make(Reason::InternalError, std::strerror(error));
+  const std::shared_ptr<CommandIo>& io = order.spec->io;
+  BASALT_TRY(ChildStreams streams, open_child_streams(io.get()));
+  order.plan.in_fd = streams.child_in_fd();
+  order.plan.out_fd = streams.child_out.get();
+  order.plan.err_fd = streams.child_err_fd();
+  order.plan.has_terminal = streams.is_terminal;
+  const ProcessId id = ++last_id_;
+  if (io) {
+    io->attach([wakes = wakes_, id] { wakes->wake_for(id); });
+    // So that the program sees the size that the client has told already.
+    if (const auto size = io->take(false).size; size && streams.is_terminal)
+      set_terminal_size(streams.out.get(), *size);
   }
-  order.plan.out_fd = out[1];
-  order.plan.err_fd = err[1];
   std::string group;
   if (groups_ && !order.spec->limits.empty()) {
     // Without a group the container runs without limits, which is what most machines permit.
-    group = groups_->make("c" + std::to_string(last_id_ + 1), order.spec->limits).value_or("");
+    group = groups_->make("c" + std::to_string(id), order.spec->limits).value_or("");
     if (!group.empty()) order.plan.group_fd = CgroupTree::open_members(group);
   }
   Result<pid_t> pid = spawn(order.plan);
   if (order.plan.group_fd >= 0) ::close(order.plan.group_fd);
   if (!pid.ok() && !group.empty()) groups_->remove(group);
-  ::close(out[1]);
-  ::close(err[1]);
+  streams.close_child_ends();
   const int pid_fd = pid.ok() ? static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)) : -1;
   if (pid_fd < 0) {
     const int error = errno;
-    ::close(out[0]);
-    ::close(err[0]);
+    if (io) io->detach();
     if (!pid.ok()) return std::move(pid).error();
     ::kill(-*pid, SIGKILL);
     while (::waitpid(*pid, nullptr, 0) < 0 && errno == EINTR) {}
     return Error::make(Reason::InternalError, std::string("cannot watch a process: ") + std::strerror(error));
   }
-  ::fcntl(out[0], F_SETFL, O_NONBLOCK);
-  ::fcntl(err[0], F_SETFL, O_NONBLOCK);
-  const ProcessId id = ++last_id_;
-  children_[id] = {
-      *pid, pid_fd, {out[0], err[0]}, std::move(order.on_output), std::move(order.on_exit), std::move(group)};
+  Child& child = children_[id];
+  child = {*pid, pid_fd, std::move(streams), std::move(order.on_output), std::move(order.on_exit), std::move(group),
+           io};
   {
     rt::MutexLock lock(mutex_);
     pids_[id] = *pid;
   }
   watch(pid_fd, id, Source::Exit);
-  watch(out[0], id, Source::Out);
-  watch(err[0], id, Source::Err);
+  watch_output(id, child);
+  if (io) take_changes(id, child);
   return StartedProcess{id, *pid};
 }
 
+void LinuxProcessRunner::watch_output(ProcessId id, const Child& child) {
+  if (child.streams.out.is_open()) watch(child.streams.out.get(), id, Source::Out);
+  if (child.streams.err.is_open()) watch(child.streams.err.get(), id, Source::Err);
+}
+
 void LinuxProcessRunner::read_output(Child& child, OutputStream stream, int reads_max) {
-  int& fd = child.output[static_cast<std::size_t>(stream)];
-  for (int i = 0; i < reads_max && fd >= 0; ++i) {
-    const ssize_t got = ::read(fd, buffer_.data(), buffer_.size());
+  Descriptor& from = child.output(stream);
+  for (int i = 0; i < reads_max && from.is_open(); ++i) {
+    const ssize_t got = ::read(from.get(), buffer_.data(), buffer_.size());
     if (got > 0) {
       if (child.on_output) child.on_output(stream, std::string_view(buffer_.data(), static_cast<std::size_t>(got)));
     } else if (got < 0 && errno == EINTR) {
@@ -275,10 +326,64 @@ void LinuxProcessRunner::read_output(Child& child, OutputStream stream, int read
     } else if (got < 0 && errno == EAGAIN) {
       return;
     } else {
-      ::close(fd);  // which also ends the watch
-      fd = -1;
+      unwatch(from.get());
+      from.close();
     }
   }
+}
+
+void LinuxProcessRunner::take_changes(ProcessId id, Child& child) {
+  const bool wants_input = child.streams.in.is_open() && child.written == child.input.size();
+  CommandIo::Change change = child.io->take(wants_input);
+  if (change.size && child.streams.is_terminal && child.streams.out.is_open())
+    set_terminal_size(child.streams.out.get(), *change.size);
+  if (change.is_output_held != child.is_output_held) {
+    child.is_output_held = change.is_output_held;
+    if (!child.is_output_held) watch_output(id, child);
+    for (const Descriptor* one : {&child.streams.out, &child.streams.err}) {
+      if (child.is_output_held && one->is_open()) unwatch(one->get());
+    }
+  }
+  if (wants_input) {
+    child.input = std::move(change.input);
+    child.written = 0;
+    if (change.is_input_over && child.streams.is_terminal) child.input += kEndOfInput;
+    child.is_input_over = change.is_input_over;
+  }
+  if (child.streams.in.is_open()) write_input(id, child);
+}
+
+void LinuxProcessRunner::write_input(ProcessId id, Child& child) {
+  const int to = child.streams.in.get();
+  const bool has_some = child.written < child.input.size();
+  while (child.written < child.input.size()) {
+    const ssize_t put = ::write(to, child.input.data() + child.written, child.input.size() - child.written);
+    if (put >= 0) {
+      child.written += static_cast<std::size_t>(put);
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {  // it has closed its end
+      child.io->drop_input();
+      return close_input(child);
+    }
+  }
+  if (child.written == child.input.size() && child.is_input_over) return close_input(child);
+  // Watched until there was nothing to write: so that others have their turn before more is taken.
+  if (has_some == child.is_input_watched) return;
+  child.is_input_watched = has_some;
+  if (has_some) {
+    watch(to, id, Source::In);
+  } else {
+    unwatch(to);
+  }
+}
+
+void LinuxProcessRunner::close_input(Child& child) {
+  if (child.is_input_watched) unwatch(child.streams.in.get());
+  child.is_input_watched = false;
+  child.streams.in.close();
+  child.input = {};
+  child.written = 0;
 }
 
 void LinuxProcessRunner::reap(ProcessId id) {
@@ -286,6 +391,8 @@ void LinuxProcessRunner::reap(ProcessId id) {
   children_.erase(id);
   // A container ends with its first process. The others of the group go while the zombie still holds the number.
   ::kill(-child.pid, SIGKILL);
+  if (child.streams.is_terminal) kill_session(child.pid);
+  if (child.io) child.io->detach();
   read_output(child, OutputStream::Out, kReadsAtExitMax);
   read_output(child, OutputStream::Err, kReadsAtExitMax);
   siginfo_t info{};
@@ -295,8 +402,9 @@ void LinuxProcessRunner::reap(ProcessId id) {
     while (::waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED) < 0 && errno == EINTR) {}
   }
   ::close(child.pid_fd);
-  for (const int fd : child.output) {
-    if (fd >= 0) ::close(fd);
+  for (Descriptor* one : {&child.streams.out, &child.streams.err, &child.streams.in}) {
+    if (one->is_open()) unwatch(one->get());
+    one->close();
   }
   ProcessExit exit;
   if (info.si_code == CLD_EXITED) {

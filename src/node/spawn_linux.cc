@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -21,7 +22,7 @@
 namespace basalt::node {
 namespace {
 
-enum class Stage : int { Namespace, UserMap, Mount, Hostname, Group, Folder, Limit, Program };
+enum class Stage : int { Namespace, UserMap, Mount, Hostname, Group, Folder, Limit, Terminal, Program };
 
 // What the child says through the pipe if it cannot become the program.
 struct Failure {
@@ -122,9 +123,24 @@ void isolate(const ChildData& data) {
     give_up(data, Stage::Hostname);
 }
 
+void take_input(const SpawnPlan& plan) {
+  if (plan.in_fd >= 0) {
+    ::dup2(plan.in_fd, 0);
+    return;
+  }
+  const int in = ::open("/dev/null", O_RDONLY);
+  if (in == 0) return;
+  ::dup2(in, 0);
+  ::close(in);
+}
+
 [[noreturn]] void become_program(const ChildData& data) {
   const SpawnPlan& plan = *data.plan;
-  ::setpgid(0, 0);
+  if (!plan.has_terminal) {
+    ::setpgid(0, 0);
+  } else if (::setsid() < 0 || ::ioctl(plan.in_fd, TIOCSCTTY, 0) != 0) {
+    give_up(data, Stage::Terminal);
+  }
   if (plan.group_fd >= 0 && ::write(plan.group_fd, "0", 1) != 1) give_up(data, Stage::Group);
   if (plan.namespaces != Namespaces::None) isolate(data);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);            // after the change of rights, which clears it
@@ -134,11 +150,7 @@ void isolate(const ChildData& data) {
     const rlimit limit{*plan.address_space_bytes_max, *plan.address_space_bytes_max};
     if (::setrlimit(RLIMIT_AS, &limit) != 0) give_up(data, Stage::Limit);
   }
-  const int in = ::open("/dev/null", O_RDONLY);
-  if (in != 0) {
-    ::dup2(in, 0);
-    ::close(in);
-  }
+  take_input(plan);
   ::dup2(plan.out_fd, 1);
   ::dup2(plan.err_fd, 2);
   reset_signals();
@@ -195,6 +207,8 @@ Error explain(const SpawnPlan& plan, const Failure& failure) {
       return Error::make(reason, "cannot change to the working folder " + base::quote(plan.working_dir) + ": " + cause);
     case Stage::Limit:
       return Error::make(reason, "cannot set the memory limit: " + cause);
+    case Stage::Terminal:
+      return Error::make(Reason::InternalError, "cannot give the program a terminal: " + cause);
     case Stage::Program:
       break;
   }

@@ -29,12 +29,15 @@ struct SpawnPlan {
   Namespaces namespaces = Namespaces::None;
   std::optional<std::uint64_t> address_space_bytes_max;
   int group_fd = -1;  // members of a control group to join
+  int in_fd = -1;     // becomes 0; -1: nothing to read
   int out_fd = -1;    // become 1 and 2
   int err_fd = -1;
+  bool has_terminal = false;  // in_fd is one: it becomes the controlling terminal of a session of the program's own
 };
 
-// Starts the program in a process group of its own. Every signal is as a fresh program expects it; the child is killed
-// if the calling thread ends. An error of the child (no such program, a mount that is refused) comes back as ours.
+// Starts the program in a process group of its own (with a terminal: in a session). Every signal is as a fresh program
+// expects it; the child is killed if the calling thread ends. An error of the child (no such program, a mount that is
+// refused) comes back as ours.
 [[nodiscard]] Result<pid_t> spawn(const SpawnPlan& plan);
 
 // Where a program of that name may lie, by the PATH of the environment; a name with a slash is itself.

@@ -1,14 +1,32 @@
 #!/usr/bin/env python3
 """Commands beside the containers of `basalt up`, by real kubectl over a WebSocket."""
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import select
+import signal
+import socket
+import struct
 import subprocess
+import sys
+import termios
+import time
 import unittest
 
 import cluster as c
 
 KUBECTL = pathlib.Path(os.environ.get("BASALT_KUBE_DIR", c.ROOT / "build" / "kube")) / "kubectl"
+SERVER = """
+import os, socket
+server = socket.create_server((os.environ["BASALT_POD_IP"], 0))
+with open("port.new", "w") as file:
+    file.write(str(server.getsockname()[1]))
+os.rename("port.new", "port")
+while True:
+    server.accept()[0].sendall(b"hello\\n")
+"""
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
     "terminationGracePeriodSeconds": 1,
     "volumes": [{"name": "data", "emptyDir": {}}],
@@ -16,10 +34,59 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
         {"name": "main", "image": "none", "command": ["/bin/sh", "-c", "echo up; exec sleep 1000"],
          "env": [{"name": "COLOUR", "value": "blue"}], "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
         {"name": "other", "image": "none", "command": ["/bin/sleep", "1000"],
-         "env": [{"name": "COLOUR", "value": "red"}]}]}}
+         "env": [{"name": "COLOUR", "value": "red"}]},
+        {"name": "speaker", "image": "none", "command": ["/bin/sh", "-c", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done"]},
+        {"name": "server", "image": "none", "command": [sys.executable, "-c", SERVER]}]}}
 
 
-@unittest.skipUnless(KUBECTL.exists(), "no kubectl: 'make kube' builds it")
+class Terminal:
+    """A program on a pseudo terminal, as somebody sits before it."""
+
+    def __init__(self, command, environment, rows, columns):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(command[0], command, environment)
+        self.resize(rows, columns)
+        self.text = ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, words, timeout=60):
+        deadline = time.monotonic() + timeout
+        while words not in self.text:
+            if not select.select([self.fd], [], [], max(0, deadline - time.monotonic()))[0]:
+                raise AssertionError(f"waited for {words!r}, read {self.text!r}")
+            try:
+                self.text += os.read(self.fd, 65536).decode(errors="replace")
+            except OSError as error:
+                raise AssertionError(f"ended before {words!r}, read {self.text!r}") from error
+        self.text = self.text.split(words, 1)[1]
+
+    def wait(self):
+        while True:  # until it has closed its terminal
+            try:
+                if not os.read(self.fd, 65536):
+                    break
+            except OSError:
+                break
+        pid, self.pid = self.pid, 0
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@unittest.skipUnless(KUBECTL.exists() or os.environ.get("CI") == "true", "no kubectl: 'make kube' builds it")
 class ExecTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -67,6 +134,100 @@ class ExecTest(unittest.TestCase):
         client.stdout.close()
         c.wait_for("the command's end", lambda: self.running(marker) == 0)
 
+    def test_input_arrives_and_ends(self):
+        done = self.kubectl("exec", "-i", "p", "-c", "main", "--", "/bin/sh", "-c", "cat; echo end; exit 5", text="a\nb\n")
+        self.assertEqual((done.returncode, done.stdout), (5, "a\nb\nend\n"), done.stderr)
+        # A command that does not read ends all the same, and so does one that reads when there is none.
+        self.assertEqual(self.kubectl("exec", "-i", "p", "-c", "main", "--", "/bin/true", text="x" * 5_000_000).returncode, 0)
+        self.assertEqual(self.kubectl("exec", "p", "-c", "main", "--", "/bin/cat").stdout, "")
+
+    def test_an_archive_goes_there_and_back(self):
+        folder = pathlib.Path(self.cluster.folder)
+        source = folder / "source"
+        source.mkdir()
+        contents = {f"f{i}": os.urandom(10 << 20) for i in range(3)}
+        for name, data in contents.items():
+            (source / name).write_bytes(data)
+        archive = subprocess.run(["tar", "cf", "-", "-C", source, "."], capture_output=True, check=True).stdout
+        self.assertEqual(self.kubectl("exec", "p", "-c", "main", "--", "mkdir", "store").returncode, 0)
+        there = subprocess.run([KUBECTL, "exec", "-i", "p", "-c", "main", "--", "tar", "xf", "-", "-C", "store"],
+                               env=self.environment, input=archive, capture_output=True, timeout=120)
+        self.assertEqual(there.returncode, 0, there.stderr)
+        back = subprocess.run([KUBECTL, "exec", "p", "-c", "main", "--", "tar", "cf", "-", "-C", "store", "."],
+                              env=self.environment, capture_output=True, timeout=120)
+        self.assertEqual(back.returncode, 0, back.stderr)
+        target = folder / "target"
+        target.mkdir()
+        subprocess.run(["tar", "xf", "-", "-C", target], input=back.stdout, check=True)
+        for name, data in contents.items():
+            self.assertEqual((target / name).read_bytes(), data, name)
+        done = self.kubectl("cp", "-c", "main", str(source / "f0"), "p:store/copied", timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.kubectl("cp", "-c", "main", "p:store/copied", str(folder / "copied"), timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((folder / "copied").read_bytes(), contents["f0"])
+
+    def test_who_waits_for_a_command_or_a_client_ends_with_the_other(self):
+        marker = f"986{os.getpid()}"
+        # The command reads nothing of what is more than the buffers hold; killing its client ends it.
+        client = subprocess.Popen([KUBECTL, "exec", "-i", "p", "-c", "main", "--", "/bin/sleep", marker], env=self.environment,
+                                  stdin=subprocess.PIPE)
+        c.wait_for("the command", lambda: self.running(marker) == 1)
+        os.set_blocking(client.stdin.fileno(), False)
+        sent = 0
+        while sent < 100_000_000:
+            _, writable, _ = select.select([], [client.stdin], [], 2)
+            if not writable:
+                break
+            sent += os.write(client.stdin.fileno(), b"x" * 65536)
+        self.assertLess(sent, 100_000_000)
+        client.kill()
+        client.wait()
+        client.stdin.close()
+        c.wait_for("the command's end", lambda: self.running(marker) == 0)
+        # The client reads nothing of what is more than the buffers hold.
+        client = subprocess.Popen([KUBECTL, "exec", "p", "-c", "main", "--", "/bin/sh", "-c", f"yes & exec sleep {marker}"],
+                                  env=self.environment, stdout=subprocess.PIPE)
+        c.wait_for("the command", lambda: self.running(marker) == 1)
+        client.kill()
+        client.wait()
+        client.stdout.close()
+        c.wait_for("the command's end", lambda: self.running(marker) == 0)
+
+    def test_a_terminal(self):
+        """What somebody types at `kubectl exec -it p -- sh`."""
+        with Terminal([str(KUBECTL), "exec", "-it", "p", "-c", "main", "--", "/bin/sh"], self.environment, rows=31, columns=97) as shell:
+            shell.type("stty size; echo $TERM; tty\r")
+            shell.expect("31 97")
+            shell.expect("xterm")
+            shell.expect("/dev/pts/")
+            shell.resize(rows=12, columns=34)
+            shell.type("until [ \"$(stty size)\" = '12 34' ]; do sleep 0.05; done; echo resi''zed\r")
+            shell.expect("resized")
+            # Ctrl-C ends the program in front, not the shell.
+            shell.type("echo beg''un; sleep 1000; echo never\r")
+            shell.expect("begun")
+            shell.type("\x03")
+            shell.type("echo af''ter\r")
+            shell.expect("after")
+            shell.type("exit 6\r")
+            self.assertEqual(shell.wait(), 6)
+
+    def test_attaching_shows_what_comes(self):
+        client = subprocess.Popen([KUBECTL, "attach", "p", "-c", "speaker"], env=self.environment, stdout=subprocess.PIPE, text=True)
+        # It may begin with any line that is printed after it came.
+        first = int(client.stdout.readline().split()[1])
+        self.assertEqual(client.stdout.readline(), f"line {first + 1}\n")
+        client.kill()
+        client.wait()
+        client.stdout.close()
+
+    def test_a_port_is_reached_as_the_refusal_of_a_port_forward_says(self):
+        address = self.kubectl("get", "pod", "p", "-o", "jsonpath={.status.podIP}").stdout
+        port = c.wait_for("the port", lambda: self.kubectl("exec", "p", "-c", "server", "--", "cat", "port").stdout.strip())
+        with socket.create_connection((address, int(port)), timeout=60) as connection, connection.makefile() as file:
+            self.assertEqual(file.readline(), "hello\n")
+
     @staticmethod
     def running(marker):
         found = 0
@@ -82,8 +243,8 @@ class ExecTest(unittest.TestCase):
         for arguments, words in ((("exec", "p", "-c", "main", "--", "/no/such/program"), "/no/such/program"),
                                  (("exec", "p", "-c", "nobody", "--", "/bin/true"), "nobody"),
                                  (("exec", "q", "--", "/bin/true"), "not found"),
-                                 (("exec", "-i", "p", "-c", "main", "--", "/bin/cat"), "leave out -i and -t"),
-                                 (("attach", "p", "-c", "main"), "kubectl logs -f p")):
+                                 (("attach", "-i", "p", "-c", "main"), "kubectl exec -it p -- COMMAND"),
+                                 (("port-forward", "pod/p", ":8080"), "kubectl get pod p -o jsonpath={.status.podIP}")):
             done = self.kubectl(*arguments, text="")
             self.assertNotEqual(done.returncode, 0, arguments)
             self.assertIn(words, done.stdout + done.stderr, arguments)

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import socket
 import ssl
 import subprocess
 import time
@@ -144,6 +145,29 @@ class WorkloadsTest(unittest.TestCase):
             api.call("DELETE", "jobs", "three", {"propagationPolicy": "Background"})
             c.wait_for("its pods' end", lambda: not [pod for pod in api.items("pods")
                                                      if pod["metadata"]["labels"].get("job-name") == "three"])
+
+    @unittest.skipUnless(KUBECTL.exists() or os.environ.get("CI") == "true", "no kubectl: 'make kube' builds it")
+    def test_requests_go_through_the_api_to_a_pod_and_to_a_service(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+        with c.Cluster("--node-capacity", "cpu=8,pods=50") as cluster:
+            api = Api(cluster)
+            page = "mkdir site; echo hello > site/page; cd site; "
+            api.create("deployments", workload("Deployment", "web", f'{page} exec python3 -m http.server --bind "$BASALT_POD_IP" {port}'))
+            api.create("services", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {
+                "selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": port}]}})
+
+            def raw(path):
+                done = subprocess.run([str(KUBECTL), "get", "--raw", "/api/v1/namespaces/default/" + path], env=cluster.environment(),
+                                      text=True, capture_output=True, timeout=60, check=False)
+                return done.stdout or done.stderr
+            c.wait_for("the service's answer", lambda: raw("services/web:http/proxy/page") == "hello\n")
+            pod = running(api, "web")[0]["metadata"]["name"]
+            self.assertEqual(raw(f"pods/{pod}:{port}/proxy/page"), "hello\n")
+            self.assertIn("page</a>", raw(f"pods/{pod}:{port}/proxy/"))
+            self.assertIn("NotFound", raw(f"pods/{pod}:{port}/proxy/nothing"))
+            self.assertIn("no port", raw("services/web:other/proxy/page"))
 
     def test_without_workloads_nobody_acts(self):
         with c.Cluster("--workloads=false") as cluster:

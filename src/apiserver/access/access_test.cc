@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "api/time.h"
 #include "apiserver/access/service_tokens.h"
 #include "apiserver/registry/api_server.h"
 #include "json/value.h"
@@ -124,6 +125,80 @@ TEST_F(AccessTest, ATokenIsForItsAccountWhileThatIsThere) {
   remove.name = "robot";
   ASSERT_TRUE(server_->call(remove, RequestContext{ann_, "test", false}).ok());
   EXPECT_FALSE(server_->authenticate_token(token).ok());
+}
+
+TEST_F(AccessTest, ATokenIsBoundToItsPod) {
+  const kube::Resource accounts{"", "v1", "serviceaccounts"};
+  const kube::Resource pods{"", "v1", "pods"};
+  ASSERT_TRUE(create(accounts, "default", R"({"metadata":{"name":"robot"}})").ok());
+  ASSERT_TRUE(create(accounts, "default", R"({"metadata":{"name":"other"}})").ok());
+  const std::string body =
+      R"({"metadata":{"name":"p"},"spec":{"serviceAccountName":"robot","containers":[{"name":"c","image":"i"}]}})";
+  const auto pod = create(pods, "default", body);
+  ASSERT_TRUE(pod.ok()) << pod.error().message;
+  const std::string uid(pod->string_at({"metadata", "uid"}));
+  const auto token_of = [&](const std::string& account, const std::string& kind, const std::string& name,
+                            const std::string& wanted_uid) {
+    return create(accounts, "default",
+                  R"({"spec":{"expirationSeconds":3607,"boundObjectRef":{"apiVersion":"v1","kind":")" + kind +
+                      R"(","name":")" + name + R"(","uid":")" + wanted_uid + "\"}}}",
+                  account, "token");
+  };
+  EXPECT_TRUE(token_of("robot", "Pod", "q", uid).error().is(Reason::NotFound));
+  EXPECT_TRUE(token_of("robot", "Pod", "p", "another").error().is(Reason::Conflict));
+  EXPECT_TRUE(token_of("robot", "ConfigMap", "p", uid).error().is(Reason::BadRequest));
+  EXPECT_EQ(token_of("other", "Pod", "p", uid).error().message,
+            "cannot bind token for serviceaccount \"other\" to pod running with different serviceaccount name.");
+  const auto made = token_of("robot", "Pod", "p", uid);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const std::string token(made->string_at({"status", "token"}));
+  EXPECT_TRUE(server_->authenticate_token(token).ok());
+  const auto review =
+      create({"authentication.k8s.io", "v1", "tokenreviews"}, "", R"({"spec":{"token":")" + token + "\"}}");
+  ASSERT_TRUE(review.ok());
+  EXPECT_EQ(review->find_path({"status", "user", "extra", "authentication.kubernetes.io/pod-name"})->to_text(),
+            R"(["p"])");
+  EXPECT_NE(review->find_path({"status", "user", "extra", "authentication.kubernetes.io/credential-id"}), nullptr);
+  // What every pod gets is told to live for an hour, and is good for longer to those who never read it again.
+  const std::int64_t now = api::Time::from(runtime_->wall_now()).unix_seconds();
+  const auto known = check_token(token, "a key of the test", now + 24 * 3600);
+  ASSERT_TRUE(known.ok());
+  EXPECT_EQ(known->bound.kind + " " + known->bound.name + " " + known->bound.uid, "pod p " + uid);
+  const auto told = api::Time::parse(made->string_at({"status", "expirationTimestamp"}));
+  EXPECT_LE(told->unix_seconds(), now + 3607);
+  // Another pod of the same name is another one.
+  const auto remove = [&] {
+    kube::Request request;
+    request.verb = kube::Verb::Delete;
+    request.resource = pods;
+    request.ns = "default";
+    request.name = "p";
+    request.grace_period_seconds = 0;
+    return server_->call(request, RequestContext{ann_, "test", false}).ok();
+  };
+  ASSERT_TRUE(remove());
+  EXPECT_FALSE(server_->authenticate_token(token).ok());
+  ASSERT_TRUE(create(pods, "default", body).ok());
+  EXPECT_FALSE(server_->authenticate_token(token).ok());
+}
+
+TEST_F(AccessTest, ATokenForSomebodyElseIsNoneForUs) {
+  const kube::Resource accounts{"", "v1", "serviceaccounts"};
+  ASSERT_TRUE(create(accounts, "default", R"({"metadata":{"name":"robot"}})").ok());
+  const auto made = create(accounts, "default", R"({"spec":{"audiences":["vault","bank"]}})", "robot", "token");
+  ASSERT_TRUE(made.ok());
+  const std::string token(made->string_at({"status", "token"}));
+  EXPECT_FALSE(server_->authenticate_token(token).ok());
+  const auto review = [&](const std::string& audiences) {
+    const auto answer = create({"authentication.k8s.io", "v1", "tokenreviews"}, "",
+                               R"({"spec":{"token":")" + token + R"(","audiences":)" + audiences + "}}");
+    EXPECT_TRUE(answer.ok());
+    const json::Value* shown = answer->find_path({"status", "audiences"});
+    return shown == nullptr ? std::string("none") : shown->to_text();
+  };
+  EXPECT_EQ(review("[]"), "none");
+  EXPECT_EQ(review(R"(["shop"])"), "none");
+  EXPECT_EQ(review(R"(["shop","bank"])"), R"(["bank"])");
 }
 
 TEST(ServiceTokens, AreOverInTimeAndSignedByTheKey) {

@@ -36,18 +36,23 @@ Error refused() { return Error::make(Reason::Unauthorized, "Unauthorized"); }
 
 std::string sign_token(const ServiceToken& token, std::string_view key) {
   json::Array audiences(token.audiences.begin(), token.audiences.end());
+  json::Object about{{"namespace", token.ns},
+                     {"serviceaccount", json::Object{{"name", token.name}, {"uid", token.uid}}}};
+  for (const ServiceToken::Bound& one : {token.bound, token.node}) {
+    if (!one.kind.empty()) about.set(one.kind, json::Object{{"name", one.name}, {"uid", one.uid}});
+  }
+  if (token.warn_after != 0) about.set("warnafter", token.warn_after);
   const json::Value header = json::Object{{"alg", "HS256"}, {"typ", "JWT"}};
-  const json::Value claims = json::Object{
-      {"iss", kTokenIssuer},
-      {"sub", "system:serviceaccount:" + token.ns + ":" + token.name},
-      {"aud", std::move(audiences)},
-      {"iat", token.issued},
-      {"nbf", token.issued},
-      {"exp", token.expires},
-      {"kubernetes.io", json::Object{{"namespace", token.ns},
-                                     {"serviceaccount", json::Object{{"name", token.name}, {"uid", token.uid}}}}}};
+  json::Object claims{{"iss", kTokenIssuer},
+                      {"sub", "system:serviceaccount:" + token.ns + ":" + token.name},
+                      {"aud", std::move(audiences)},
+                      {"iat", token.issued},
+                      {"nbf", token.issued},
+                      {"exp", token.expires},
+                      {"kubernetes.io", std::move(about)}};
+  if (!token.id.empty()) claims.set("jti", token.id);
   const std::string signed_part =
-      base::base64url_encode(header.to_text()) + "." + base::base64url_encode(claims.to_text());
+      base::base64url_encode(header.to_text()) + "." + base::base64url_encode(json::Value(std::move(claims)).to_text());
   return signed_part + "." + base::base64url_encode(hmac(key, signed_part));
 }
 
@@ -65,6 +70,14 @@ Result<ServiceToken> check_token(std::string_view text, std::string_view key, st
   token.ns = std::string(claims->string_at({"kubernetes.io", "namespace"}));
   token.name = std::string(claims->string_at({"kubernetes.io", "serviceaccount", "name"}));
   token.uid = std::string(claims->string_at({"kubernetes.io", "serviceaccount", "uid"}));
+  token.id = std::string(claims->string_at({"jti"}));
+  // A pod's token names its node as well; the pod is what counts.
+  for (const std::string_view kind : {"node", "secret", "pod"}) {
+    const json::Value* bound = claims->find_path({"kubernetes.io", kind});
+    if (bound == nullptr) continue;
+    if (kind == "pod") token.node = token.bound;
+    token.bound = {std::string(kind), std::string(bound->string_at({"name"})), std::string(bound->string_at({"uid"}))};
+  }
   if (const json::Value* audiences = claims->find("aud"); audiences != nullptr && audiences->is_array()) {
     for (const json::Value& one : audiences->as_array()) {
       if (one.is_string()) token.audiences.push_back(one.as_string());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apiserver/builtin/fields.h"
+#include "apiserver/builtin/token_volume.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/metadata.h"
 #include "base/strings.h"
@@ -123,7 +124,12 @@ class PodAdmission final : public AdmissionHook {
       return Ok{};
     }
     BASALT_TRY_DONE(set_priority(request, *spec));
-    BASALT_TRY_DONE(set_account(request, *spec));
+    if (is_mirror_pod(pod)) {
+      if (!text_at(*spec, "serviceAccountName").empty())
+        return forbidden(request.type, request.name, "a mirror pod may not reference service accounts");
+    } else {
+      BASALT_TRY_DONE(set_account(request, *spec));
+    }
     add_tolerations(spec->as_object());
     return Ok{};
   }

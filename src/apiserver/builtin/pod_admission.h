@@ -7,9 +7,9 @@
 
 namespace basalt::apiserver {
 
-// What Kubernetes' default admission adds to new pods: the priority of their class, a service account (without a token
-// volume), and tolerations for nodes that are not ready or cannot be reached. Keeps the priority of pods that are
-// written back without it.
+// What Kubernetes' default admission adds to new pods: the priority of their class, a service account (its token
+// volume: token_volume.h), and tolerations for nodes that are not ready or cannot be reached. Keeps the priority of
+// pods that are written back without it.
 [[nodiscard]] std::shared_ptr<AdmissionHook> pod_admission(Store& store);
 
 // One priority class at most is the default.

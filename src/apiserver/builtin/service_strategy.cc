@@ -311,6 +311,7 @@ std::shared_ptr<const ResourceType> service_type() {
   rules.selectable = {{"spec.clusterIP"}, {"spec.type"}};
 
   ResourceType type = basic_type("", "v1", "services", "Service", true);
+  type.other_subresources = {"proxy"};
   type.short_names = {"svc"};
   type.categories = {"all"};
   type.name_rule = NameRule::Label;  // since Kubernetes 1.36 a name may begin with a digit

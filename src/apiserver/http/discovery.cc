@@ -53,6 +53,8 @@ std::vector<Subresource> subresources_of(const ResourceType& type) {
     if (name == "exec") list.push_back({name, "", "v1", "PodExecOptions", {"create", "get"}});
     if (name == "binding") list.push_back({name, "", "v1", "Binding", {"create"}});
     if (name == "eviction") list.push_back({name, "policy", "v1", "Eviction", {"create"}});
+    if (name == "proxy")
+      list.push_back({name, "", "v1", type.kind + "ProxyOptions", {"create", "delete", "get", "patch", "update"}});
     if (name == "log") list.push_back({name, "", "v1", "Pod", {"get"}});
     if (name == "approval") list.push_back({name, type.group, type.version, type.kind, {"get", "patch", "update"}});
     if (name == "finalize") list.push_back({name, "", "v1", "Namespace", {"update"}});

@@ -87,9 +87,13 @@ bool is_connection(const ApiPath& path) {
   return path.group.empty() && path.plural == "pods" && (path.subresource == "attach" || path.subresource == "exec");
 }
 
+bool is_proxy(const ApiPath& path) {
+  return path.group.empty() && path.subresource == "proxy" && (path.plural == "pods" || path.plural == "services");
+}
+
 Error nobody_to_connect_to(const ApiPath& path) {
-  Error error = Error::make(Reason::NotFound,
-                            "pods/" + path.subresource + ": this server has no nodes whose pods could be connected to");
+  Error error = Error::make(Reason::NotFound, path.plural + "/" + path.subresource +
+                                                  ": this server has no nodes whose pods could be connected to");
   error.code = 501;
   return error;
 }
@@ -206,7 +210,7 @@ class FrontImpl final : public Front {
       if (Done admitted = admit_connection(request, *path, *query, context, access); !admitted.ok())
         return fail(*responder, admitted.error());
       if (options_.connect && options_.connect({request, *path, *query, context.user}, responder)) return;
-      if (is_connection(*path)) return fail(*responder, nobody_to_connect_to(*path));
+      if (is_connection(*path) || is_proxy(*path)) return fail(*responder, nobody_to_connect_to(*path));
     }
     if (request.method == "GET" && is_watch(*query)) return watch(request, *path, *query, context, responder);
     if (request.method == "GET" && path->name.empty()) return list(request, *path, *query, context, *responder);

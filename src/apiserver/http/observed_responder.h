@@ -42,6 +42,10 @@ class ObservedResponder : public net::Responder {
   [[nodiscard]] bool is_closed() const final { return inner_->is_closed(); }
   void on_close(std::function<void()> callback) final { inner_->on_close(std::move(callback)); }
   void on_bytes(std::function<void(std::string_view)> callback) final { inner_->on_bytes(std::move(callback)); }
+  void hold_bytes(bool is_held) final { inner_->hold_bytes(is_held); }
+  void on_drained(std::size_t bytes_max, std::function<void()> callback) final {
+    inner_->on_drained(bytes_max, std::move(callback));
+  }
 
  protected:
   virtual void on_start(int code) = 0;

@@ -66,11 +66,11 @@ Done WatchPump::add(Stream stream) {
     }
     id = next_id_++;
     streams_[id] = shared;
-    ready_.insert(id);
-    wake_.notify_all();
   }
   shared->session->on_ready([this, id] { mark_ready(id); });
   shared->responder->on_close([this, id] { mark_ready(id); });
+  // Not before: the store says once that there is something, and a session without a callback would not pass it on.
+  mark_ready(id);
   return Ok{};
 }
 

@@ -4,6 +4,7 @@
 
 #include "api/time.h"
 #include "apiserver/access/rbac.h"
+#include "apiserver/builtin/token_volume.h"
 #include "apiserver/crd/crd_types.h"
 #include "apiserver/policy/policy_admission.h"
 #include "apiserver/quota/quota_admission.h"
@@ -28,9 +29,11 @@ Result<std::unique_ptr<ApiServer>> ApiServer::open(rt::Runtime& runtime, Logger 
   options.store.attributes_scheme = kAttributesScheme;
   BASALT_TRY(auto store, Store::open(runtime, options.store));
   const std::string service_ip_range = options.service_ip_range;
+  const bool makes_tokens = !options.token_key.empty();
   auto server =
       std::make_unique<ApiServerImpl>(runtime, std::move(log), std::move(options), std::move(store), builtin_types());
   for (auto& hook : builtin_admission(*server, service_ip_range)) server->add_admission_hook(std::move(hook));
+  if (makes_tokens) server->add_admission_hook(token_volume_admission(runtime, server->store()));
   server->call_webhooks();
   return std::unique_ptr<ApiServer>(std::move(server));
 }

@@ -115,10 +115,17 @@ class ApiServerImpl final : public ApiServer, public LaterCalls, public Connecti
   Result<kube::Response> bind(const TypeRef& type, const kube::Request& request, const RequestContext& context);
   Result<kube::Response> evict(const TypeRef& type, const kube::Request& request, const RequestContext& context);
 
-  // server_review.cc: questions about access and identity, and tokens.
+  // server_review.cc: questions about access and identity; server_tokens.cc: tokens.
   Result<kube::Response> answer_review(const TypeRef& type, const kube::Request& request,
                                        const RequestContext& context);
   Result<kube::Response> request_token(const TypeRef& type, const kube::Request& request);
+  struct TokenHolder {
+    UserInfo user;
+    std::vector<std::string> audiences;  // those that were asked for and that it is good for
+    json::Object extra;                  // what else it says, for reviews: lists of texts by name
+  };
+  // `audiences`: one of which the token must be for; this server if there is none.
+  [[nodiscard]] Result<TokenHolder> authenticate_for(std::string_view token, std::vector<std::string> audiences) const;
   Done create_bootstrap_roles();
 
   // Makes the new object from the stored one; called again if somebody else was faster and the request names no

@@ -1,12 +1,9 @@
-// Objects that are never stored: questions about access and identity, bindings, and tokens of service accounts.
+// Objects that are never stored: questions about access and identity, and bindings.
 
-#include <algorithm>
 #include <utility>
 
-#include "api/time.h"
 #include "apiserver/access/bootstrap_roles.h"
 #include "apiserver/access/rbac.h"
-#include "apiserver/access/service_tokens.h"
 #include "apiserver/registry/errors.h"
 #include "apiserver/registry/metadata.h"
 #include "apiserver/registry/server_impl.h"
@@ -14,10 +11,6 @@
 
 namespace basalt::apiserver {
 namespace {
-
-constexpr std::int64_t kTokenSecondsMin = 600;
-constexpr std::int64_t kTokenSecondsDefault = 3600;
-constexpr std::int64_t kTokenSecondsMax = 365LL * 24 * 3600;
 
 std::string text_at(const json::Value* object, std::string_view key) {
   return object == nullptr ? std::string() : std::string(object->string_at({key}));
@@ -93,20 +86,6 @@ AccessDecision ApiServerImpl::authorize(const AccessRequest& request) const {
   return access_->decide(request);
 }
 
-Result<UserInfo> ApiServerImpl::authenticate_token(std::string_view token) const {
-  const Error refused = Error::make(Reason::Unauthorized, "Unauthorized");
-  if (options_.token_key.empty()) return refused;
-  const std::int64_t now = api::Time::from(runtime_.wall_now()).unix_seconds();
-  BASALT_TRY(const ServiceToken known, check_token(token, options_.token_key, now));
-  const EntryRef account = store_->get(store_->resource("/serviceaccounts"), known.ns, known.name);
-  if (!account) return refused;
-  const auto object = json::Value::parse(*account->object());
-  if (!object.ok() || metadata_text(*object, "uid") != known.uid) return refused;
-  return UserInfo{"system:serviceaccount:" + known.ns + ":" + known.name,
-                  known.uid,
-                  {"system:serviceaccounts", "system:serviceaccounts:" + known.ns, "system:authenticated"}};
-}
-
 Done ApiServerImpl::create_bootstrap_roles() {
   const RequestContext context{{"system:apiserver", "", {"system:masters"}}, "kube-apiserver", false};
   for (const auto& [plural, object] : bootstrap_roles()) {
@@ -153,54 +132,19 @@ Result<kube::Response> ApiServerImpl::answer_review(const TypeRef& type, const k
   } else if (type->plural == "selfsubjectreviews") {
     status = json::Object{{"userInfo", user_of(context.user)}};
   } else {  // tokenreviews
-    const auto user = authenticate_token(text_at(&spec, "token"));
-    status = user.ok() ? json::Object{{"authenticated", true}, {"user", user_of(*user)}}
-                       : json::Object{{"authenticated", false}, {"error", "the token is not one of this cluster"}};
+    auto holder = authenticate_for(text_at(&spec, "token"), texts_at(&spec, "audiences"));
+    if (holder.ok()) {
+      json::Value user = user_of(holder->user);
+      if (!holder->extra.empty()) user.as_object().set("extra", std::move(holder->extra));
+      status =
+          json::Object{{"authenticated", true}, {"user", std::move(user)}, {"audiences", to_list(holder->audiences)}};
+    } else {
+      status = json::Object{{"authenticated", false}, {"error", "the token is not one of this cluster"}};
+    }
   }
   review.as_object().set("status", std::move(status));
   review.as_object()["metadata"].as_object().set("creationTimestamp", json::Value());
   return created(review);
-}
-
-Result<kube::Response> ApiServerImpl::request_token(const TypeRef& type, const kube::Request& request) {
-  if (request.verb != kube::Verb::Create) return method_not_allowed(*type, "get");
-  if (options_.token_key.empty())
-    return Error::make(Reason::MethodNotAllowed, "this server makes no tokens for service accounts");
-  const EntryRef entry = store_->get(store_->resource("/serviceaccounts"), request.ns, request.name);
-  if (!entry) return not_found(*type, request.name);
-  BASALT_TRY(const json::Value account, json::Value::parse(*entry->object()));
-  auto body = request.body.empty() ? Result<json::Value>(json::Object()) : json::Value::parse(request.body);
-  if (!body.ok() || !body->is_object()) return bad_request("the body of the request is not a TokenRequest");
-  json::Value& answer = *body;
-  const json::Value* seconds = answer.find_path({"spec", "expirationSeconds"});
-  std::int64_t lifetime = seconds != nullptr && seconds->is_int() ? seconds->as_int() : kTokenSecondsDefault;
-  if (lifetime < kTokenSecondsMin) {
-    ResourceType token_type;
-    token_type.group = "authentication.k8s.io";
-    token_type.kind = "TokenRequest";
-    return invalid(token_type, "",
-                   {invalid_value("spec.expirationSeconds", std::to_string(lifetime),
-                                  "may not specify a duration less than 10 minutes")});
-  }
-  lifetime = std::min(lifetime, kTokenSecondsMax);
-  ServiceToken token;
-  token.ns = request.ns;
-  token.name = request.name;
-  token.uid = std::string(metadata_text(account, "uid"));
-  token.audiences = texts_at(answer.find("spec"), "audiences");
-  if (token.audiences.empty()) token.audiences = {std::string(kTokenIssuer)};
-  token.issued = api::Time::from(runtime_.wall_now()).unix_seconds();
-  token.expires = token.issued + lifetime;
-  json::Object& members = answer.as_object();
-  members.set("apiVersion", "authentication.k8s.io/v1");
-  members.set("kind", "TokenRequest");
-  answer.ensure_path({"spec", "expirationSeconds"}) = lifetime;
-  answer.ensure_path({"spec", "audiences"}) = to_list(token.audiences);
-  members.set("metadata",
-              json::Object{{"name", request.name}, {"namespace", request.ns}, {"creationTimestamp", timestamp()}});
-  members.set("status", json::Object{{"token", sign_token(token, options_.token_key)},
-                                     {"expirationTimestamp", api::Time::from_unix(token.expires).to_string()}});
-  return created(answer);
 }
 
 }  // namespace basalt::apiserver

@@ -12,6 +12,8 @@ namespace basalt::apiserver {
 namespace {
 
 constexpr std::size_t kEventsPerPoll = 256;
+constexpr std::string_view kDefaultAccount = "default";
+constexpr std::string_view kRootAuthority = "kube-root-ca.crt";
 // How soon something that is being emptied is looked at again: its objects may wait for their own finalizers.
 constexpr rt::Duration kAgainAfter = std::chrono::milliseconds(100);
 
@@ -102,16 +104,56 @@ void NamespaceKeeper::run() {
   };
   std::unique_ptr<Watcher> namespace_watcher;
   std::unique_ptr<Watcher> crd_watcher;
+  Furniture furniture;
   while (!stop_.token().stop_requested()) {
+    // Namespaces are listed after these have begun: what changes from then on is seen.
+    if (!watch_furniture(furniture)) namespace_watcher.reset();
     if (!namespace_watcher) namespace_watcher = follow("/namespaces", namespaces);
     if (!crd_watcher) crd_watcher = follow("apiextensions.k8s.io/customresourcedefinitions", crds);
     if (namespace_watcher && !take_changes(*namespace_watcher, namespaces)) namespace_watcher.reset();
     if (crd_watcher && !take_changes(*crd_watcher, crds)) crd_watcher.reset();
+    take_furniture(furniture, namespaces);
     std::erase_if(namespaces, [&](const std::string& name) { return keep_namespace(name); });
     std::erase_if(crds, [&](const std::string& name) { return keep_crd(name); });
-    const bool again = !namespaces.empty() || !crds.empty() || !namespace_watcher || !crd_watcher;
+    const bool is_blind = !cluster_ca_pem_.empty() && (!furniture.accounts || !furniture.config_maps);
+    const bool again = !namespaces.empty() || !crds.empty() || !namespace_watcher || !crd_watcher || is_blind;
     if (signal_->wait_until(again ? runtime_.now() + kAgainAfter : rt::kNever)) return;
   }
+}
+
+bool NamespaceKeeper::watch_furniture(Furniture& furniture) {
+  // Without an authority pods have no use for either.
+  if (cluster_ca_pem_.empty() || (furniture.accounts && furniture.config_maps)) return true;
+  Store& store = server_.store();
+  const auto watch = [&](const char* resource) -> std::unique_ptr<Watcher> {
+    WatchQuery query;
+    query.resource = store.resource(resource);
+    query.after = store.revision();
+    query.on_ready = [signal = signal_] { signal->fire(); };
+    auto watcher = store.watch(std::move(query));
+    return watcher.ok() ? std::move(*watcher) : nullptr;
+  };
+  furniture.accounts = watch("/serviceaccounts");
+  furniture.config_maps = watch("/configmaps");
+  return false;
+}
+
+// Namespaces that somebody has taken the account or the authority from, or changed the latter.
+void NamespaceKeeper::take_furniture(Furniture& furniture, std::set<std::string>& namespaces) {
+  const auto take = [&](std::unique_ptr<Watcher>& watcher, std::string_view name) {
+    std::vector<Event> events;
+    while (watcher) {
+      events.clear();
+      const auto count = watcher->poll(events, kEventsPerPoll);
+      if (!count.ok()) watcher.reset();
+      if (!count.ok() || *count == 0) return;
+      for (const Event& event : events) {
+        if (event.entry->name() == name) namespaces.emplace(event.entry->ns());
+      }
+    }
+  };
+  take(furniture.accounts, kDefaultAccount);
+  take(furniture.config_maps, kRootAuthority);
 }
 
 bool NamespaceKeeper::take_changes(Watcher& watcher, std::set<std::string>& names) {
@@ -274,11 +316,27 @@ Done NamespaceKeeper::ensure(const kube::Resource& resource, const std::string& 
 }
 
 Done NamespaceKeeper::furnish(const std::string& ns) {
-  const json::Value account = json::Object{{"metadata", json::Object{{"name", "default"}}}};
-  BASALT_TRY_DONE(ensure(kServiceAccounts, ns, "default", account.to_text()));
-  const json::Value ca = json::Object{{"metadata", json::Object{{"name", "kube-root-ca.crt"}}},
-                                      {"data", json::Object{{"ca.crt", cluster_ca_pem_}}}};
-  return ensure(kConfigMaps, ns, "kube-root-ca.crt", ca.to_text());
+  const json::Value account = json::Object{{"metadata", json::Object{{"name", kDefaultAccount}}}};
+  BASALT_TRY_DONE(ensure(kServiceAccounts, ns, std::string(kDefaultAccount), account.to_text()));
+  const json::Value data = json::Object{{"ca.crt", cluster_ca_pem_}};
+  const json::Value ca = json::Object{{"metadata", json::Object{{"name", kRootAuthority}}}, {"data", data}};
+  BASALT_TRY_DONE(ensure(kConfigMaps, ns, std::string(kRootAuthority), ca.to_text()));
+  if (cluster_ca_pem_.empty()) return Ok{};
+  const EntryRef entry = server_.store().get(server_.store().resource("/configmaps"), ns, kRootAuthority);
+  if (!entry) return Ok{};  // the watch says so, too
+  BASALT_TRY(json::Value stored, json::Value::parse(*entry->object()));
+  const json::Value* shown = stored.find("data");
+  if (is_being_deleted(stored) || (shown != nullptr && *shown == data)) return Ok{};
+  stored.as_object().set("data", data);
+  kube::Request request;
+  request.verb = kube::Verb::Update;
+  request.resource = kConfigMaps;
+  request.ns = ns;
+  request.name = kRootAuthority;
+  request.body = stored.to_text();
+  auto updated = client_->call(request, stop_.token());
+  if (!updated.ok() && !updated.error().is(Reason::NotFound)) return std::move(updated).error();
+  return Ok{};
 }
 
 }  // namespace basalt::apiserver

@@ -15,8 +15,9 @@
 
 namespace basalt::apiserver {
 
-// Looks after namespaces and CRDs: gives every namespace its default service account and the cluster's root CA, empties
-// what is being deleted and lets it go when nothing is left. One thread; failures are tried again, for ever.
+// Looks after namespaces and CRDs: gives every namespace its default service account and the cluster's root CA, and
+// again if somebody takes them away; empties what is being deleted and lets it go when nothing is left. One thread;
+// failures are tried again, for ever.
 class NamespaceKeeper {
  public:
   NamespaceKeeper(rt::Runtime& runtime, Logger log, ApiServer& server, std::string cluster_ca_pem);
@@ -26,6 +27,14 @@ class NamespaceKeeper {
  private:
   void run();
   bool take_changes(Watcher& watcher, std::set<std::string>& names);
+  // What every namespace has.
+  struct Furniture {
+    std::unique_ptr<Watcher> accounts;
+    std::unique_ptr<Watcher> config_maps;
+  };
+  // False if they begin anew, and all namespaces have to be looked at.
+  bool watch_furniture(Furniture& furniture);
+  static void take_furniture(Furniture& furniture, std::set<std::string>& namespaces);
   // True if it is done with, false if it has to be looked at again soon.
   bool keep_namespace(const std::string& name);
   bool keep_crd(const std::string& name);

@@ -59,5 +59,50 @@ TEST(Namespaces, AreEmptiedWhileKindsComeAndGo) {
   });
 }
 
+// Pods cannot start without them.
+TEST(Namespaces, GetTheirAccountAndAuthorityBack) {
+  rt::run_seeds(1, 5, [&](rt::SimRuntime& runtime) {
+    ApiServer::Options options;
+    options.cluster_ca_pem = "an authority";
+    auto server = ApiServer::open(runtime, Logger(), options);
+    ASSERT_TRUE(server.ok());
+    ASSERT_TRUE((*server)->start().ok());
+    const auto client = make_direct_client(runtime, **server, RequestContext{{"admin", "", {}}, "test"});
+    const kube::Resource maps{"", "v1", "configmaps"};
+    const kube::Resource accounts{"", "v1", "serviceaccounts"};
+    const auto shown = [&]() -> std::string {
+      const auto account = client->call(request_of(kube::Verb::Get, accounts, "team", "default"), {});
+      const auto map = client->call(request_of(kube::Verb::Get, maps, "team", "kube-root-ca.crt"), {});
+      if (!account.ok() || !map.ok()) return "";
+      const auto parsed = json::Value::parse(*map->body);
+      return parsed->find("data") == nullptr ? "" : parsed->find("data")->to_text();
+    };
+    const auto comes_back = [&] {
+      for (int tries = 0; tries < 1000; ++tries) {
+        if (shown() == R"({"ca.crt":"an authority"})") return true;
+        runtime.sleep_for(std::chrono::milliseconds(10));
+      }
+      return false;
+    };
+    ASSERT_TRUE(
+        client
+            ->call(request_of(kube::Verb::Create, {"", "v1", "namespaces"}, "", "", R"({"metadata":{"name":"team"}})"),
+                   {})
+            .ok());
+    EXPECT_TRUE(comes_back());
+    ASSERT_TRUE(client->call(request_of(kube::Verb::Delete, maps, "team", "kube-root-ca.crt"), {}).ok());
+    EXPECT_TRUE(comes_back());
+    ASSERT_TRUE(client->call(request_of(kube::Verb::Delete, accounts, "team", "default"), {}).ok());
+    EXPECT_TRUE(comes_back());
+    ASSERT_TRUE(
+        client
+            ->call(request_of(kube::Verb::Patch, maps, "team", "kube-root-ca.crt", R"({"data":{"ca.crt":"","x":"y"}})"),
+                   {})
+            .ok());
+    EXPECT_TRUE(comes_back());
+    (*server)->stop();
+  });
+}
+
 }  // namespace
 }  // namespace basalt::apiserver

@@ -12,6 +12,9 @@
 #include "cli/go_flags.h"
 #include "cli/roles.h"
 #include "kube/event_recorder.h"
+#include "kube/kubeconfig.h"
+#include "net/url.h"
+#include "node/pod_tokens.h"
 #include "node/process_host.h"
 #include "node/process_node.h"
 #include "node/simulated_nodes.h"
@@ -130,6 +133,17 @@ int fail(Invocation& invocation, const Error& error) {
   return error.reason == Reason::InvalidInput ? kExitUsage : kExitFailed;
 }
 
+// The pods' programs speak to the server that the agent speaks to: addresses of services mean nothing on this machine.
+node::Environment api_server_environment(const NodeFlags& flags) {
+  kube::ConfigOverrides overrides;
+  overrides.kubeconfig = flags.role.kubeconfig;
+  overrides.server = flags.role.master;
+  const auto config = kube::load_manager_config(overrides, kube::ConfigEnvironment::of_process());
+  const auto url = config.ok() ? net::parse_url(config->server) : Result<net::Url>(config.error());
+  if (!url.ok() || url->scheme != "https") return {};
+  return node::service_environment(url->host, url->port);
+}
+
 node::ProcessNodeOptions process_options(const NodeFlags& flags, kube::EventRecorder& events) {
   node::ProcessNodeOptions options;
   options.node = flags.description;
@@ -141,6 +155,7 @@ node::ProcessNodeOptions process_options(const NodeFlags& flags, kube::EventReco
   options.limit_address_space = flags.limit_memory;
   options.host_path_root = flags.host_path_root;
   options.events = &events;
+  options.cluster_environment = [&flags] { return api_server_environment(flags); };
   return options;
 }
 

@@ -7,14 +7,17 @@
 
 #include "admission/embedded_admission.h"
 #include "api/gen/names.h"
+#include "apiserver/builtin/service_admission.h"
 #include "apiserver/http/audit_log.h"
 #include "apiserver/http/cluster_files.h"
 #include "apiserver/http/front.h"
+#include "apiserver/http/kubernetes_service.h"
 #include "apiserver/registry/api_server.h"
 #include "apiserver/store/store.h"
 #include "cli/up/data_folder.h"
 #include "cli/up/pod_exec_handler.h"
 #include "cli/up/pod_log_handler.h"
+#include "cli/up/pod_proxy_handler.h"
 #include "cli/up/port_holder.h"
 #include "controllers/datadependency/claim_caches.h"
 #include "controllers/manager/controller_manager.h"
@@ -22,6 +25,7 @@
 #include "federation/federation.h"
 #include "kube/event_recorder.h"
 #include "kube/metrics.h"
+#include "node/pod_tokens.h"
 #include "node/process_host.h"
 #include "node/process_node.h"
 #include "node/simulated_nodes.h"
@@ -104,6 +108,7 @@ struct LocalCluster::Parts {
 
   std::unique_ptr<PodLogHandler> logs;
   std::unique_ptr<PodExecHandler> commands;
+  std::unique_ptr<PodProxyHandler> proxies;
   std::unique_ptr<apiserver::Front> front;
 };
 
@@ -140,18 +145,26 @@ Done LocalCluster::start_parts(const rt::StopToken& stop) {
   parts.admin = client_of(runtime_, *parts.server, "basalt");
   if (!options_.api_only) add_admission();
   BASALT_TRY_DONE(parts.server->start());
-  if (options_.api_only) return listen();
-
+  if (options_.api_only) {
+    BASALT_TRY_DONE(listen());
+    return publish(stop);
+  }
   BASALT_TRY_DONE(crds::install(runtime_, *parts.admin, stop));
   if (options_.members > 0) {
     BASALT_TRY_DONE(start_members(stop));
-  } else {
-    BASALT_TRY_DONE(start_nodes(stop));
-    start_scheduler();
-    if (options_.runs_workloads) start_workloads();
+    start_controllers();
+    BASALT_TRY_DONE(listen());
+    return publish(stop);
   }
+  BASALT_TRY_DONE(make_nodes());
+  // Before the nodes: the pods' programs are told where the API is, and pods of an earlier run begin at once.
+  BASALT_TRY_DONE(listen());
+  for (const auto& node : parts.nodes) node->start();
+  wait_for_nodes(stop);
+  start_scheduler();
+  if (options_.runs_workloads) start_workloads();
   start_controllers();
-  return listen();
+  return publish(stop);
 }
 
 void LocalCluster::add_admission() {
@@ -196,7 +209,7 @@ std::vector<std::pair<std::string, std::string>> LocalCluster::members() const {
   return found;
 }
 
-Done LocalCluster::start_nodes(const rt::StopToken& stop) {
+Done LocalCluster::make_nodes() {
   Parts& parts = *parts_;
   parts.node_client = client_of(runtime_, *parts.server, "basalt-node");
   parts.node_events = recorder_of(runtime_, *parts.node_client, log_, "basalt-node");
@@ -214,6 +227,9 @@ Done LocalCluster::start_nodes(const rt::StopToken& stop) {
       node.pods_max = kPodsOfNode;
       node.events = parts.node_events.get();
       node.images = options_.images;
+      node.cluster_environment = [this] {
+        return node::service_environment(apiserver::reachable_address(options_.address), parts_->front->port());
+      };
       parts.nodes.push_back(
           std::make_unique<node::ProcessNode>(runtime_, *parts.node_client, log_, *parts.host, std::move(node)));
     }
@@ -224,8 +240,6 @@ Done LocalCluster::start_nodes(const rt::StopToken& stop) {
   simulated.node.capacity = options_.simulated_capacity;
   parts.nodes.push_back(
       std::make_unique<node::SimulatedNodes>(runtime_, *parts.node_client, log_, std::move(simulated)));
-  for (const auto& node : parts.nodes) node->start();
-  wait_for_nodes(stop);
   return Ok{};
 }
 
@@ -303,9 +317,11 @@ Done LocalCluster::listen() {
   if (!options_.api_only) {
     parts.logs = std::make_unique<PodLogHandler>(runtime_, parts.nodes);
     parts.commands = std::make_unique<PodExecHandler>(runtime_, parts.nodes);
-    options.connect = [logs = parts.logs->handler(), commands = parts.commands->handler()](
-                          const apiserver::ConnectRequest& request, const std::shared_ptr<net::Responder>& responder) {
-      return logs(request, responder) || commands(request, responder);
+    BASALT_TRY(parts.proxies, PodProxyHandler::make(runtime_, *parts.admin));
+    options.connect = [logs = parts.logs->handler(), commands = parts.commands->handler(),
+                       proxies = parts.proxies->handler()](const apiserver::ConnectRequest& request,
+                                                           const std::shared_ptr<net::Responder>& responder) {
+      return logs(request, responder) || commands(request, responder) || proxies(request, responder);
     };
   }
   if (options_.durability != "memory") {
@@ -330,6 +346,17 @@ Done LocalCluster::listen() {
   if (!front.ok()) return cannot_listen(options.server.address, options.server.port, front.error());
   parts.front = std::move(*front);
   parts.url = "https://" + options_.address + ":" + std::to_string(parts.front->port());
+  return Ok{};
+}
+
+// Tells everybody where the cluster is.
+Done LocalCluster::publish(const rt::StopToken& stop) {
+  Parts& parts = *parts_;
+  const auto range = apiserver::parse_ip_range(apiserver::ApiServer::Options().service_ip_range);
+  const Done published = apiserver::publish_kubernetes_service(*parts.admin, options_.address, parts.front->port(),
+                                                               range ? apiserver::format_ipv4(range->first) : "", stop);
+  // Only a name for what is there: no reason to have no cluster.
+  if (!published.ok()) log_.warn("cannot write the service default/kubernetes", {{"error", published.error()}});
   return apiserver::write_kubeconfig(parts.files, parts.url, parts.front->port());
 }
 
@@ -339,6 +366,7 @@ void LocalCluster::stop() {
   // Nothing new comes in; then whoever makes work, then whoever does it.
   if (parts.logs) parts.logs->stop();
   if (parts.commands) parts.commands->stop();
+  if (parts.proxies) parts.proxies->stop();
   if (parts.front) parts.front->stop();
   parts.front.reset();
   if (parts.controllers_starter.joinable()) parts.controllers_starter.join();
@@ -356,6 +384,7 @@ void LocalCluster::stop() {
   if (parts.host) parts.host->stop();
   parts.logs.reset();
   parts.commands.reset();
+  parts.proxies.reset();
   parts.nodes.clear();
   parts.host.reset();
   for (auto* recorder : {&parts.scheduler_events, &parts.node_events}) {

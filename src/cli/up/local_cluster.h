@@ -65,9 +65,10 @@ class LocalCluster {
   struct Parts;
   Done start_parts(const rt::StopToken& stop);
   Done listen();
+  Done publish(const rt::StopToken& stop);
   void add_admission();
   Done start_members(const rt::StopToken& stop);
-  Done start_nodes(const rt::StopToken& stop);
+  Done make_nodes();
   void wait_for_nodes(const rt::StopToken& stop);
   void start_scheduler();
   void start_controllers();

@@ -1,31 +1,32 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "apiserver/http/front.h"
 #include "base/result.h"
+#include "cli/up/request_threads.h"
 #include "node/node.h"
 #include "rt/runtime.h"
-#include "rt/stop.h"
+#include "rt/timer.h"
 
 namespace basalt::cli {
 
-// Serves pods/exec of the embedded API server from the nodes of this process: `kubectl exec POD -- command`, over a
-// WebSocket in the form v5.channel.k8s.io (or v4). The command gets no input: who asks for one, or for a terminal, or
-// for pods/attach, is told so. Each command has a thread until it ends; kCommandsMax at once. A client that does not
-// read is cut off at kBacklogBytesMax. Thread-safe. stop() before the nodes' and before destruction.
+// Serves pods/exec of the embedded API server from the nodes of this process: `kubectl exec POD -- command`, with input
+// (-i) and a terminal (-t), over a WebSocket; exec_client.h has the protocol and its limits. Also pods/attach, which
+// shows what the container prints from now on; who wants to attach input, or a port-forward, is told what to do
+// instead. Each request has a thread until it ends; kCommandsMax at once. A command ends with its client. Thread-safe.
+// stop() before the nodes' and before destruction.
 class PodExecHandler {
  public:
   static constexpr std::size_t kCommandsMax = 64;
-  static constexpr std::size_t kBacklogBytesMax = 4u << 20;
 
   // The nodes outlive it; none is added later.
   PodExecHandler(rt::Runtime& runtime, const std::vector<std::unique_ptr<node::Node>>& nodes);
-  ~PodExecHandler();
+
+  ~PodExecHandler() { stop(); }
 
   [[nodiscard]] apiserver::ConnectHandler handler();
   // Ends the commands; requests that come later are refused. Idempotent.
@@ -34,22 +35,17 @@ class PodExecHandler {
  private:
   using ResponderRef = std::shared_ptr<net::Responder>;
   Done accept(const apiserver::ConnectRequest& request, const ResponderRef& responder);
-  void serve(const node::Node::Command& command, node::Node& holder, net::Responder& responder,
-             const rt::StopToken& stop);
+  // Until it is closed.
+  void ping_later(std::weak_ptr<net::Responder> client);
   [[nodiscard]] Result<node::Node*> holder_of(const node::Node::Command& command);
-  void join_ended();
 
   // Fixed after construction.
   rt::Runtime& runtime_;
   const std::vector<std::unique_ptr<node::Node>>& nodes_;
 
-  rt::StopSource stop_;  // self-locking
-
-  rt::Mutex mutex_;
-  std::map<std::size_t, rt::Thread> commands_ BASALT_GUARDED_BY(mutex_);
-  std::vector<std::size_t> ended_ BASALT_GUARDED_BY(mutex_);  // of commands_, to be joined
-  std::size_t last_ BASALT_GUARDED_BY(mutex_) = 0;
-  bool stopped_ BASALT_GUARDED_BY(mutex_) = false;
+  // Self-locking.
+  rt::TimerQueue pings_;
+  RequestThreads commands_;
 };
 
 }  // namespace basalt::cli

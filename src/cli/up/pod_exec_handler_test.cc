@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
 
-#include "json/value.h"
+#include "cli/up/exec_client.h"
+#include "cli/up/test_responder.h"
 #include "net/websocket.h"
 #include "rt/mutex.h"
 #include "rt/sim_test_support.h"
@@ -17,7 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A node with one pod, "p". Commands: "say OUT ERR CODE", "flood", "wait" (until it is stopped).
+// A node with one pod, "p". Commands: "say OUT ERR CODE", "flood" (1,000 times 64 KiB), "cat", "wait" (until it
+// is stopped).
 class ObedientNode final : public node::Node {
  public:
   explicit ObedientNode(rt::Runtime& runtime) : runtime_(runtime) {}
@@ -32,107 +35,56 @@ class ObedientNode final : public node::Node {
       on_output(node::OutputStream::Err, command.argv[2]);
       return node::ProcessExit{std::stoi(command.argv[3]), 0, false};
     }
-    while (command.argv[0] == "flood" && !stop.stop_requested())
-      on_output(node::OutputStream::Out, std::string(64 * 1024, 'x'));
+    if (command.argv[0] == "flood") return flood(*command.io, on_output, stop);
+    if (command.argv[0] == "cat") return cat(*command.io, on_output, stop);
     static_cast<void>(stop.wait_until(runtime_, rt::kNever));
     return node::ProcessExit{137, 9, false};
   }
-  Done read_log(const std::string&, const std::string&, const std::string&, const node::LogOptions&,
-                const node::LogSink&, const rt::StopToken&) override {
-    return Ok{};
+  std::atomic<bool> is_lazy{false};  // "cat" takes nothing
+
+  // A follower that wants no old lines gets "line" and, until it goes, silence; the container "over" has ended.
+  Done read_log(const std::string&, const std::string&, const std::string& container, const node::LogOptions& options,
+                const node::LogSink& sink, const rt::StopToken& stop) override {
+    if (container == "zz") return Error::make(Reason::BadRequest, "container zz is not valid for pod p");
+    EXPECT_TRUE(options.follow);
+    EXPECT_EQ(options.tail_lines, 0);
+    if (!sink({}) || !sink("line\n") || container == "over") return Ok{};
+    static_cast<void>(stop.wait_until(runtime_, rt::kNever));
+    return Error::make(Reason::Cancelled, "stopped");
   }
 
  private:
+  static constexpr rt::Duration kPause = 5ms;
+
+  Result<node::ProcessExit> flood(node::CommandIo& io, const node::ProcessRunner::OnOutput& on_output,
+                                  const rt::StopToken& stop) {
+    for (int i = 0; i < 1000; ++i) {
+      while (io.take(false).is_output_held) {
+        if (stop.wait_for(runtime_, kPause)) return node::ProcessExit{137, 9, false};
+      }
+      on_output(node::OutputStream::Out, std::string(64 * 1024, 'x'));
+    }
+    return node::ProcessExit{};
+  }
+  Result<node::ProcessExit> cat(node::CommandIo& io, const node::ProcessRunner::OnOutput& on_output,
+                                const rt::StopToken& stop) {
+    while (!stop.wait_for(runtime_, kPause)) {
+      auto change = io.take(!is_lazy);
+      if (change.size) change.input += std::to_string(change.size->columns) + "x" + std::to_string(change.size->rows);
+      if (!change.input.empty()) on_output(node::OutputStream::Out, change.input);
+      if (change.is_input_over) return node::ProcessExit{};
+    }
+    return node::ProcessExit{137, 9, false};
+  }
+
   rt::Runtime& runtime_;
-};
-
-class Answer final : public net::Responder {
- public:
-  void respond(int status, net::Headers, std::shared_ptr<const std::string> body) override {
-    rt::MutexLock lock(mutex_);
-    code_ = status;
-    bytes_ = *body;
-    is_over_ = true;
-  }
-  void start(int status, net::Headers) override {
-    rt::MutexLock lock(mutex_);
-    code_ = status;
-  }
-  std::optional<std::size_t> write(std::shared_ptr<const std::string> piece) override {
-    rt::MutexLock lock(mutex_);
-    if (is_over_) return std::nullopt;
-    bytes_ += *piece;
-    waiting_ += reads ? 0 : piece->size();
-    return waiting_;
-  }
-  void finish() override {
-    rt::MutexLock lock(mutex_);
-    is_over_ = true;
-  }
-  void abort() override { finish(); }
-  [[nodiscard]] bool is_closed() const override { return false; }
-  void on_close(std::function<void()> callback) override {
-    rt::MutexLock lock(mutex_);
-    on_close_ = std::move(callback);
-  }
-  void on_bytes(std::function<void(std::string_view)> callback) override {
-    rt::MutexLock lock(mutex_);
-    on_bytes_ = std::move(callback);
-  }
-
-  // What the client sends: a masked frame without a payload.
-  void send(net::WebSocketOpcode opcode) {
-    std::function<void(std::string_view)> callback;
-    {
-      rt::MutexLock lock(mutex_);
-      callback = on_bytes_;
-    }
-    std::string frame = net::websocket_frame(opcode, "");
-    frame[1] = static_cast<char>(0x80);
-    callback(frame + "mask");
-  }
-  void go_away() {
-    std::function<void()> callback;
-    {
-      rt::MutexLock lock(mutex_);
-      callback = on_close_;
-    }
-    callback();
-  }
-  bool is_over() {
-    rt::MutexLock lock(mutex_);
-    return is_over_;
-  }
-  bool has(std::string_view text) {
-    rt::MutexLock lock(mutex_);
-    return bytes_.find(text) != std::string::npos;
-  }
-  bool has_message(char channel, const std::string& text) {
-    return has(net::websocket_frame(net::WebSocketOpcode::Binary, std::string(1, channel) + text));
-  }
-  int code() {
-    rt::MutexLock lock(mutex_);
-    return code_;
-  }
-  std::string bytes() {
-    rt::MutexLock lock(mutex_);
-    return bytes_;
-  }
-  bool reads = true;  // set before the request
-
- private:
-  rt::Mutex mutex_;
-  int code_ BASALT_GUARDED_BY(mutex_) = 0;
-  std::string bytes_ BASALT_GUARDED_BY(mutex_);
-  std::size_t waiting_ BASALT_GUARDED_BY(mutex_) = 0;
-  bool is_over_ BASALT_GUARDED_BY(mutex_) = false;
-  std::function<void()> on_close_ BASALT_GUARDED_BY(mutex_);
-  std::function<void(std::string_view)> on_bytes_ BASALT_GUARDED_BY(mutex_);
 };
 
 struct Bench {
   explicit Bench(rt::SimRuntime& sim) : runtime(sim) {
-    nodes.push_back(std::make_unique<ObedientNode>(runtime));
+    auto one = std::make_unique<ObedientNode>(runtime);
+    node = one.get();
+    nodes.push_back(std::move(one));
     commands = std::make_unique<PodExecHandler>(runtime, nodes);
     http.method = "GET";
     http.headers = {{"Connection", "Upgrade"},
@@ -148,13 +100,13 @@ struct Bench {
   }
   ~Bench() { commands->stop(); }
 
-  std::shared_ptr<Answer> ask(std::string_view query, bool reads = true) {
-    auto answer = std::make_shared<Answer>();
-    answer->reads = reads;
+  std::shared_ptr<TestResponder> ask(std::string_view query, bool reads = true) {
+    auto answer = std::make_shared<TestResponder>();
+    if (!reads) answer->stop_reading();
     EXPECT_TRUE(commands->handler()({http, path, *net::parse_query(query), user}, answer));
     return answer;
   }
-  std::shared_ptr<Answer> finished(std::string_view query, bool reads = true) {
+  std::shared_ptr<TestResponder> finished(std::string_view query, bool reads = true) {
     auto answer = ask(query, reads);
     wait_for([&] { return answer->is_over(); });
     return answer;
@@ -165,6 +117,7 @@ struct Bench {
   }
 
   rt::SimRuntime& runtime;
+  ObedientNode* node = nullptr;
   std::vector<std::unique_ptr<node::Node>> nodes;
   std::unique_ptr<PodExecHandler> commands;
   net::ServerRequest http;
@@ -197,8 +150,6 @@ TEST(PodExecHandler, WhatIsNotServedIsRefusedInWords) {
       EXPECT_TRUE(answer->has(words)) << answer->bytes();
     };
     refused("", "at least one command");
-    refused("command=sh&stdin=true", "leave out -i and -t");
-    refused("command=sh&tty=true", "leave out -i and -t");
     bench.path.name = "q";
     refused("command=sh", "does not have a host assigned");
     bench.path.name = "p";
@@ -207,9 +158,15 @@ TEST(PodExecHandler, WhatIsNotServedIsRefusedInWords) {
     bench.http.method = "POST";
     refused("command=sh", "not SPDY");
     bench.path.subresource = "attach";
-    refused("stdin=true", "kubectl logs -f p");
+    refused("stdin=true&stdout=true", "kubectl exec -it p -- COMMAND");
+    bench.path.ns = "other";
+    refused("stdin=true", "kubectl exec -it p -n other -- COMMAND");
+    bench.path.subresource = "portforward";
+    refused("", "kubectl get pod p -n other -o jsonpath={.status.podIP}");
+    bench.path.ns = "default";
     bench.path.subresource = "log";
-    EXPECT_FALSE(bench.commands->handler()({bench.http, bench.path, {}, bench.user}, std::make_shared<Answer>()));
+    EXPECT_FALSE(
+        bench.commands->handler()({bench.http, bench.path, {}, bench.user}, std::make_shared<TestResponder>()));
   });
 }
 
@@ -233,12 +190,111 @@ TEST(PodExecHandler, ACommandEndsWithItsClientOrTheStop) {
   });
 }
 
-TEST(PodExecHandler, WhoDoesNotReadIsCutOffAndTooManyAreRefused) {
+TEST(PodExecHandler, InputEndAndSizeReachTheCommand) {
+  rt::run_seeds(1, 5, [](rt::SimRuntime& runtime) {
+    Bench bench(runtime);
+    const auto answer = bench.ask("command=cat&stdin=true&tty=true");
+    bench.wait_for([&] { return answer->code() == 101; });
+    const auto send = [&](std::string_view text) { answer->send(net::WebSocketOpcode::Binary, text); };
+    send(std::string("\0hello", 6));
+    bench.wait_for([&] { return answer->has_message(1, "hello"); });
+    send("\x04{\"Width\":80,\"Height\":24}\n");
+    bench.wait_for([&] { return answer->has_message(1, "80x24"); });
+    for (const std::string_view nonsense : {"\x04{\"Width\":-1}", "\x04no", "\x07other", "", "\xff\x01"})
+      send(nonsense);
+    send(std::string("\xff\0", 2));
+    bench.wait_for([&] { return answer->is_over(); });
+    EXPECT_TRUE(answer->has("Success"));
+    // Without -i there is none.
+    const auto deaf = bench.ask("command=cat");
+    bench.wait_for([&] { return deaf->code() == 101; });
+    deaf->send(net::WebSocketOpcode::Binary, std::string("\0hello", 6));
+    deaf->send(net::WebSocketOpcode::Binary, std::string("\xff\0", 2));
+    bench.wait_for([&] { return deaf->is_over(); });
+    EXPECT_FALSE(deaf->has("hello"));
+  });
+}
+
+TEST(PodExecHandler, AMessageMayComeInPieces) {
   rt::run_seeds(1, 2, [](rt::SimRuntime& runtime) {
     Bench bench(runtime);
-    const auto slow = bench.finished("command=flood", false);
-    EXPECT_TRUE(slow->has("MiB of its output waited"));
-    std::vector<std::shared_ptr<Answer>> running;
+    const auto answer = bench.ask("command=cat&stdin=true");
+    bench.wait_for([&] { return answer->code() == 101; });
+    answer->send(net::WebSocketOpcode::Binary, std::string("\0one ", 5), /*is_final=*/false);
+    answer->send(net::WebSocketOpcode::Ping);
+    answer->send(net::WebSocketOpcode::Continuation, "two");
+    answer->send(net::WebSocketOpcode::Binary, "\xff", /*is_final=*/false);
+    answer->send(net::WebSocketOpcode::Continuation, std::string(1, '\0'));
+    bench.wait_for([&] { return answer->is_over(); });
+    EXPECT_TRUE(answer->has("one ") && answer->has("two") && answer->has("Success"));
+    const auto chatty = bench.ask("command=cat&stdin=true");
+    bench.wait_for([&] { return chatty->code() == 101; });
+    chatty->send(net::WebSocketOpcode::Binary, "\x04" + std::string(5000, ' '));
+    bench.wait_for([&] { return chatty->is_over(); });
+  });
+}
+
+std::string ping() { return net::websocket_frame(net::WebSocketOpcode::Ping, ""); }
+
+TEST(PodExecHandler, ACommandThatDoesNotReadHoldsItsClient) {
+  rt::run_seeds(1, 10, [](rt::SimRuntime& runtime) {
+    Bench bench(runtime);
+    bench.node->is_lazy = true;
+    const auto answer = bench.ask("command=cat&stdin=true");
+    bench.wait_for([&] { return answer->code() == 101; });
+    const std::string piece = std::string(1, '\0') + std::string(256 * 1024, 'y');
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_FALSE(answer->is_held()) << i;
+      answer->send(net::WebSocketOpcode::Binary, piece);
+    }
+    EXPECT_TRUE(answer->is_held());
+    EXPECT_FALSE(answer->has(ping()));
+    runtime.sleep_for(6s);
+    EXPECT_TRUE(answer->has(ping())) << "which finds out that it is gone";
+    bench.node->is_lazy = false;
+    bench.wait_for([&] { return !answer->is_held(); });
+    answer->send(net::WebSocketOpcode::Binary, std::string("\xff\0", 2));
+    bench.wait_for([&] { return answer->is_over(); });
+    EXPECT_GT(answer->bytes().size(), 1u << 20);
+  });
+}
+
+TEST(PodExecHandler, AClientThatDoesNotReadHoldsItsCommand) {
+  rt::run_seeds(1, 2, [](rt::SimRuntime& runtime) {
+    Bench bench(runtime);
+    const auto slow = bench.ask("command=flood", false);
+    runtime.sleep_for(10s);
+    EXPECT_FALSE(slow->is_over());
+    EXPECT_LE(slow->most_waiting(), ExecClient::kBacklogBytesMax + 65 * 1024);
+    slow->read_all();
+    bench.wait_for([&] { return slow->is_over(); });
+    EXPECT_GT(slow->bytes().size(), 64'000'000u);
+    const auto gone = bench.ask("command=flood", false);
+    runtime.sleep_for(10s);
+    gone->go_away();
+    bench.wait_for([&] { return gone->is_over(); });
+  });
+}
+
+TEST(PodExecHandler, AttachingShowsTheOutputFromNowOn) {
+  rt::run_seeds(1, 5, [](rt::SimRuntime& runtime) {
+    Bench bench(runtime);
+    bench.path.subresource = "attach";
+    const auto answer = bench.ask("stdout=true&stderr=true");
+    bench.wait_for([&] { return answer->has_message(1, "line\n"); });
+    EXPECT_FALSE(answer->is_over());
+    const auto over = bench.finished("container=over&stdout=true");
+    EXPECT_TRUE(over->has_message(1, "line\n") && over->has("Success"));
+    EXPECT_TRUE(bench.finished("container=zz&stdout=true")->has("container zz is not valid for pod p"));
+    answer->go_away();
+    bench.wait_for([&] { return answer->is_over(); });
+  });
+}
+
+TEST(PodExecHandler, TooManyAreRefused) {
+  rt::run_seeds(1, 2, [](rt::SimRuntime& runtime) {
+    Bench bench(runtime);
+    std::vector<std::shared_ptr<TestResponder>> running;
     for (std::size_t i = 0; i < PodExecHandler::kCommandsMax; ++i) running.push_back(bench.ask("command=wait"));
     EXPECT_EQ(bench.finished("command=wait")->code(), 429);
   });

@@ -6,7 +6,6 @@
 
 #include "api/time.h"
 #include "base/strings.h"
-#include "kube/status.h"
 
 namespace basalt::cli {
 namespace {
@@ -16,11 +15,6 @@ constexpr rt::Duration kBacklogPause = std::chrono::milliseconds(10);
 // Between two tries to find a pod that its node has not seen yet.
 constexpr rt::Duration kFindPause = std::chrono::milliseconds(20);
 constexpr int kFindTries = 50;
-
-void fail(net::Responder& responder, const Error& error) {
-  const int code = error.code >= 400 ? error.code : 500;
-  responder.respond(code, {{"Content-Type", "application/json"}}, kube::encode_status(error, error.subject));
-}
 
 Error wrong_parameter(std::string_view name, std::string_view value, std::string_view wanted) {
   return Error::make(Reason::BadRequest, "the value " + base::quote(value) + " of the parameter " + std::string(name) +
@@ -54,9 +48,9 @@ Result<std::optional<rt::WallTime>> since_time(const net::Query& query) {
 }  // namespace
 
 PodLogHandler::PodLogHandler(rt::Runtime& runtime, const std::vector<std::unique_ptr<node::Node>>& nodes)
-    : runtime_(runtime), nodes_(nodes), stop_(runtime) {}
-
-PodLogHandler::~PodLogHandler() { stop(); }
+    : runtime_(runtime),
+      nodes_(nodes),
+      readers_(runtime, {"log", kReadersMax, "too many logs are being read at once; try again later"}) {}
 
 apiserver::ConnectHandler PodLogHandler::handler() {
   return [this](const apiserver::ConnectRequest& request, const std::shared_ptr<net::Responder>& responder) {
@@ -88,27 +82,13 @@ Result<PodLogHandler::Wish> PodLogHandler::parse(const apiserver::ApiPath& path,
 void PodLogHandler::accept(const apiserver::ApiPath& path, const net::Query& query,
                            const std::shared_ptr<net::Responder>& responder) {
   auto wish = parse(path, query);
-  if (!wish.ok()) return fail(*responder, wish.error());
-  join_ended();
+  if (!wish.ok()) return respond_with_error(*responder, wish.error());
   // The client may go away before or while the reader runs; both ends share the source.
-  auto source = std::make_shared<rt::StopSource>(runtime_, stop_.token());
+  auto source = std::make_shared<rt::StopSource>(runtime_, readers_.token());
   responder->on_close([source] { source->request_stop(); });
-  const Done begun = begin(std::move(*wish), responder, source->token());
-  if (!begun.ok()) fail(*responder, begun.error());
-}
-
-Done PodLogHandler::begin(Wish wish, const std::shared_ptr<net::Responder>& responder, const rt::StopToken& stop) {
-  rt::MutexLock lock(mutex_);
-  if (stopped_) return Error::make(Reason::ServiceUnavailable, "the cluster is stopping");
-  if (readers_.size() >= kReadersMax)
-    return Error::make(Reason::TooManyRequests, "too many logs are being read at once; try again later");
-  const std::size_t number = ++last_reader_;
-  readers_[number] = rt::Thread(runtime_, "log", [this, number, wish = std::move(wish), responder, stop] {
-    serve(wish, *responder, stop);
-    rt::MutexLock inner(mutex_);
-    ended_.push_back(number);
-  });
-  return Ok{};
+  const Done begun = readers_.start(
+      [this, wish = std::move(*wish), responder, stop = source->token()] { serve(wish, *responder, stop); });
+  if (!begun.ok()) respond_with_error(*responder, begun.error());
 }
 
 void PodLogHandler::serve(const Wish& wish, net::Responder& responder, const rt::StopToken& stop) {
@@ -120,8 +100,9 @@ void PodLogHandler::serve(const Wish& wish, net::Responder& responder, const rt:
     }
   }
   if (holder == nullptr) {
-    return fail(responder, Error::make(Reason::NotFound, "pods \"" + wish.pod + "\" not found on the nodes of this " +
-                                                             "program: it does not exist or is not bound yet"));
+    return respond_with_error(
+        responder, Error::make(Reason::NotFound, "pods \"" + wish.pod + "\" not found on the nodes of this " +
+                                                     "program: it does not exist or is not bound yet"));
   }
   bool started = false;
   const auto begin = [&] {
@@ -141,41 +122,13 @@ void PodLogHandler::serve(const Wish& wish, net::Responder& responder, const rt:
         return waiting.has_value();
       },
       stop);
-  if (!done.ok() && !started && !done.error().is(Reason::Cancelled)) return fail(responder, done.error());
+  if (!done.ok() && !started && !done.error().is(Reason::Cancelled)) return respond_with_error(responder, done.error());
   begin();
   if (done.ok() || done.error().is(Reason::Cancelled)) {
     responder.finish();
   } else {
     responder.abort();  // so that the reader does not take what it got for all
   }
-}
-
-void PodLogHandler::join_ended() {
-  std::vector<rt::Thread> over;
-  {
-    rt::MutexLock lock(mutex_);
-    for (const std::size_t number : ended_) {
-      const auto found = readers_.find(number);
-      over.push_back(std::move(found->second));
-      readers_.erase(found);
-    }
-    ended_.clear();
-  }
-  for (rt::Thread& thread : over) thread.join();
-}
-
-void PodLogHandler::stop() {
-  std::map<std::size_t, rt::Thread> readers;
-  {
-    rt::MutexLock lock(mutex_);
-    stopped_ = true;
-    readers.swap(readers_);
-    ended_.clear();
-  }
-  stop_.request_stop();
-  for (auto& [number, thread] : readers) thread.join();
-  rt::MutexLock lock(mutex_);
-  ended_.clear();
 }
 
 }  // namespace basalt::cli

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "apiserver/http/front.h"
 #include "base/result.h"
+#include "cli/up/request_threads.h"
 #include "net/url.h"
 #include "node/node.h"
 #include "rt/runtime.h"
@@ -26,11 +26,10 @@ class PodLogHandler {
 
   // The nodes outlive it; none is added later.
   PodLogHandler(rt::Runtime& runtime, const std::vector<std::unique_ptr<node::Node>>& nodes);
-  ~PodLogHandler();
 
   [[nodiscard]] apiserver::ConnectHandler handler();
   // Ends the readers; requests that come later are refused. Idempotent.
-  void stop();
+  void stop() { readers_.stop(); }
 
  private:
   struct Wish {
@@ -41,23 +40,14 @@ class PodLogHandler {
   };
   void accept(const apiserver::ApiPath& path, const net::Query& query,
               const std::shared_ptr<net::Responder>& responder);
-  // A thread for it, or why there is none.
-  Done begin(Wish wish, const std::shared_ptr<net::Responder>& responder, const rt::StopToken& stop);
   void serve(const Wish& wish, net::Responder& responder, const rt::StopToken& stop);
   [[nodiscard]] Result<Wish> parse(const apiserver::ApiPath& path, const net::Query& query) const;
-  void join_ended();
 
   // Fixed after construction.
   rt::Runtime& runtime_;
   const std::vector<std::unique_ptr<node::Node>>& nodes_;
 
-  rt::StopSource stop_;  // self-locking
-
-  rt::Mutex mutex_;
-  std::map<std::size_t, rt::Thread> readers_ BASALT_GUARDED_BY(mutex_);
-  std::vector<std::size_t> ended_ BASALT_GUARDED_BY(mutex_);  // of readers_, to be joined
-  std::size_t last_reader_ BASALT_GUARDED_BY(mutex_) = 0;
-  bool stopped_ BASALT_GUARDED_BY(mutex_) = false;
+  RequestThreads readers_;  // self-locking; last: its threads use the others
 };
 
 }  // namespace basalt::cli

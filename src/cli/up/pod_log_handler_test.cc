@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-
+#include "cli/up/test_responder.h"
 #include "rt/real_runtime.h"
 #include "rt/sim_test_support.h"
 
@@ -48,85 +47,6 @@ class TalkingNode final : public node::Node {
   rt::Runtime& runtime_;
 };
 
-// An answer as its client sees it.
-class Answer final : public net::Responder {
- public:
-  void respond(int status, net::Headers, std::shared_ptr<const std::string> body) override {
-    rt::MutexLock lock(mutex_);
-    code_ = status;
-    text_ = *body;
-    is_over_ = true;
-  }
-  void start(int status, net::Headers) override {
-    rt::MutexLock lock(mutex_);
-    code_ = status;
-  }
-  std::optional<std::size_t> write(std::shared_ptr<const std::string> piece) override {
-    rt::MutexLock lock(mutex_);
-    if (is_gone_) return std::nullopt;
-    text_ += *piece;
-    waiting_ += reads_ ? 0 : piece->size();
-    most_waiting_ = std::max(most_waiting_, waiting_);
-    return waiting_;
-  }
-  void finish() override {
-    rt::MutexLock lock(mutex_);
-    is_over_ = true;
-  }
-  void abort() override {
-    rt::MutexLock lock(mutex_);
-    is_over_ = true;
-    code_ = -1;
-  }
-  [[nodiscard]] bool is_closed() const override { return false; }
-  void on_close(std::function<void()> callback) override {
-    rt::MutexLock lock(mutex_);
-    on_close_ = std::move(callback);
-  }
-
-  void go_away() {
-    std::function<void()> callback;
-    {
-      rt::MutexLock lock(mutex_);
-      is_gone_ = true;
-      callback = on_close_;
-    }
-    callback();
-  }
-  void stop_reading() {
-    rt::MutexLock lock(mutex_);
-    reads_ = false;
-  }
-  void read_all() {
-    rt::MutexLock lock(mutex_);
-    reads_ = true;
-    waiting_ = 0;
-  }
-  bool is_over() {
-    rt::MutexLock lock(mutex_);
-    return is_over_;
-  }
-  std::string text() {
-    rt::MutexLock lock(mutex_);
-    return std::to_string(code_) + " " + text_;
-  }
-  std::size_t most_waiting() {
-    rt::MutexLock lock(mutex_);
-    return most_waiting_;
-  }
-
- private:
-  rt::Mutex mutex_;
-  int code_ BASALT_GUARDED_BY(mutex_) = 0;
-  std::string text_ BASALT_GUARDED_BY(mutex_);
-  bool is_over_ BASALT_GUARDED_BY(mutex_) = false;
-  bool is_gone_ BASALT_GUARDED_BY(mutex_) = false;
-  bool reads_ BASALT_GUARDED_BY(mutex_) = true;
-  std::size_t waiting_ BASALT_GUARDED_BY(mutex_) = 0;
-  std::size_t most_waiting_ BASALT_GUARDED_BY(mutex_) = 0;
-  std::function<void()> on_close_ BASALT_GUARDED_BY(mutex_);
-};
-
 struct Bench {
   explicit Bench(rt::SimRuntime& sim) : runtime(sim) {
     auto one = std::make_unique<TalkingNode>(runtime);
@@ -135,8 +55,8 @@ struct Bench {
     logs = std::make_unique<PodLogHandler>(runtime, nodes);
   }
   ~Bench() { logs->stop(); }
-  std::shared_ptr<Answer> ask(std::string_view query, std::string pod = "p") {
-    auto answer = std::make_shared<Answer>();
+  std::shared_ptr<TestResponder> ask(std::string_view query, std::string pod = "p") {
+    auto answer = std::make_shared<TestResponder>();
     apiserver::ApiPath path;
     path.version = "v1";
     path.ns = "default";
@@ -188,7 +108,7 @@ TEST(PodLogHandler, MistakesAreNamed) {
     apiserver::ApiPath other;
     other.plural = "pods";
     other.subresource = "exec";
-    EXPECT_FALSE(bench.logs->handler()({{}, other, {}, {}}, std::make_shared<Answer>()));
+    EXPECT_FALSE(bench.logs->handler()({{}, other, {}, {}}, std::make_shared<TestResponder>()));
   });
 }
 
@@ -228,7 +148,7 @@ TEST(PodLogHandler, AClientThatDoesNotReadHoldsLittle) {
 TEST(PodLogHandler, TooManyReadersAreToldToComeAgain) {
   rt::run_seeds(1, 1, [](rt::SimRuntime& runtime) {
     Bench bench(runtime);
-    std::vector<std::shared_ptr<Answer>> followers;
+    std::vector<std::shared_ptr<TestResponder>> followers;
     for (std::size_t i = 0; i < PodLogHandler::kReadersMax; ++i) followers.push_back(bench.ask("follow=true"));
     EXPECT_TRUE(bench.text("").starts_with("429"));
     followers.front()->go_away();
