@@ -7,9 +7,12 @@ import signal
 import subprocess
 import tempfile
 import time
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("BASALT_BINARY", str(ROOT / "build" / "basalt"))
+KUBECTL = pathlib.Path(os.environ.get("BASALT_KUBE_DIR", ROOT / "build" / "kube")) / "kubectl"
+needs_kubectl = unittest.skipUnless(KUBECTL.exists() or os.environ.get("CI") == "true", "no kubectl: 'make kube' builds it")
 
 
 def wait_for(what, condition, timeout=60):

@@ -17,7 +17,6 @@ import unittest
 
 import cluster as c
 
-KUBECTL = pathlib.Path(os.environ.get("BASALT_KUBE_DIR", c.ROOT / "build" / "kube")) / "kubectl"
 SERVER = """
 import os, socket
 server = socket.create_server((os.environ["BASALT_POD_IP"], 0))
@@ -86,7 +85,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-@unittest.skipUnless(KUBECTL.exists() or os.environ.get("CI") == "true", "no kubectl: 'make kube' builds it")
+@c.needs_kubectl
 class ExecTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -104,7 +103,7 @@ class ExecTest(unittest.TestCase):
 
     @classmethod
     def kubectl(cls, *arguments, text=None, timeout=60):
-        return subprocess.run([KUBECTL, *arguments], env=cls.environment, input=text, text=True, capture_output=True,
+        return subprocess.run([c.KUBECTL, *arguments], env=cls.environment, input=text, text=True, capture_output=True,
                               timeout=timeout)
 
     def test_output_and_exit_code_come_back(self):
@@ -124,7 +123,7 @@ class ExecTest(unittest.TestCase):
 
     def test_a_command_ends_with_its_client(self):
         marker = f"987{os.getpid()}"
-        client = subprocess.Popen([KUBECTL, "exec", "p", "-c", "main", "--", "/bin/sh", "-c", f"echo here; exec sleep {marker}"],
+        client = subprocess.Popen([c.KUBECTL, "exec", "p", "-c", "main", "--", "/bin/sh", "-c", f"echo here; exec sleep {marker}"],
                                   env=self.environment, stdout=subprocess.PIPE, text=True)
         self.assertEqual(client.stdout.readline(), "here\n")
         # The shell says so before it becomes the sleep.
@@ -150,10 +149,10 @@ class ExecTest(unittest.TestCase):
             (source / name).write_bytes(data)
         archive = subprocess.run(["tar", "cf", "-", "-C", source, "."], capture_output=True, check=True).stdout
         self.assertEqual(self.kubectl("exec", "p", "-c", "main", "--", "mkdir", "store").returncode, 0)
-        there = subprocess.run([KUBECTL, "exec", "-i", "p", "-c", "main", "--", "tar", "xf", "-", "-C", "store"],
+        there = subprocess.run([c.KUBECTL, "exec", "-i", "p", "-c", "main", "--", "tar", "xf", "-", "-C", "store"],
                                env=self.environment, input=archive, capture_output=True, timeout=120)
         self.assertEqual(there.returncode, 0, there.stderr)
-        back = subprocess.run([KUBECTL, "exec", "p", "-c", "main", "--", "tar", "cf", "-", "-C", "store", "."],
+        back = subprocess.run([c.KUBECTL, "exec", "p", "-c", "main", "--", "tar", "cf", "-", "-C", "store", "."],
                               env=self.environment, capture_output=True, timeout=120)
         self.assertEqual(back.returncode, 0, back.stderr)
         target = folder / "target"
@@ -170,7 +169,7 @@ class ExecTest(unittest.TestCase):
     def test_who_waits_for_a_command_or_a_client_ends_with_the_other(self):
         marker = f"986{os.getpid()}"
         # The command reads nothing of what is more than the buffers hold; killing its client ends it.
-        client = subprocess.Popen([KUBECTL, "exec", "-i", "p", "-c", "main", "--", "/bin/sleep", marker], env=self.environment,
+        client = subprocess.Popen([c.KUBECTL, "exec", "-i", "p", "-c", "main", "--", "/bin/sleep", marker], env=self.environment,
                                   stdin=subprocess.PIPE)
         c.wait_for("the command", lambda: self.running(marker) == 1)
         os.set_blocking(client.stdin.fileno(), False)
@@ -186,7 +185,7 @@ class ExecTest(unittest.TestCase):
         client.stdin.close()
         c.wait_for("the command's end", lambda: self.running(marker) == 0)
         # The client reads nothing of what is more than the buffers hold.
-        client = subprocess.Popen([KUBECTL, "exec", "p", "-c", "main", "--", "/bin/sh", "-c", f"yes & exec sleep {marker}"],
+        client = subprocess.Popen([c.KUBECTL, "exec", "p", "-c", "main", "--", "/bin/sh", "-c", f"yes & exec sleep {marker}"],
                                   env=self.environment, stdout=subprocess.PIPE)
         c.wait_for("the command", lambda: self.running(marker) == 1)
         client.kill()
@@ -196,7 +195,7 @@ class ExecTest(unittest.TestCase):
 
     def test_a_terminal(self):
         """What somebody types at `kubectl exec -it p -- sh`."""
-        with Terminal([str(KUBECTL), "exec", "-it", "p", "-c", "main", "--", "/bin/sh"], self.environment, rows=31, columns=97) as shell:
+        with Terminal([str(c.KUBECTL), "exec", "-it", "p", "-c", "main", "--", "/bin/sh"], self.environment, rows=31, columns=97) as shell:
             shell.type("stty size; echo $TERM; tty\r")
             shell.expect("31 97")
             shell.expect("xterm")
@@ -214,7 +213,7 @@ class ExecTest(unittest.TestCase):
             self.assertEqual(shell.wait(), 6)
 
     def test_attaching_shows_what_comes(self):
-        client = subprocess.Popen([KUBECTL, "attach", "p", "-c", "speaker"], env=self.environment, stdout=subprocess.PIPE, text=True)
+        client = subprocess.Popen([c.KUBECTL, "attach", "p", "-c", "speaker"], env=self.environment, stdout=subprocess.PIPE, text=True)
         # It may begin with any line that is printed after it came.
         first = int(client.stdout.readline().split()[1])
         self.assertEqual(client.stdout.readline(), f"line {first + 1}\n")

@@ -12,7 +12,6 @@ import urllib.request
 
 import cluster as c
 
-KUBECTL = pathlib.Path(os.environ.get("BASALT_KUBE_DIR", c.ROOT / "build" / "kube")) / "kubectl"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -27,7 +26,7 @@ def token_claims(token):
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
 
 
-@unittest.skipUnless(KUBECTL.exists(), "no kubectl: 'make kube' builds it")
+@c.needs_kubectl
 class InClusterTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -42,7 +41,7 @@ class InClusterTest(unittest.TestCase):
 
     @classmethod
     def kubectl(cls, *arguments, text=None, timeout=60, check=True):
-        done = subprocess.run([KUBECTL, *arguments], env=cls.environment, input=text, text=True, capture_output=True,
+        done = subprocess.run([c.KUBECTL, *arguments], env=cls.environment, input=text, text=True, capture_output=True,
                               timeout=timeout)
         assert not check or done.returncode == 0, f"kubectl {arguments}: {done.stderr}\n{cls.cluster.printed()[-4000:]}"
         return done
@@ -78,7 +77,7 @@ class InClusterTest(unittest.TestCase):
 
     def test_kubectl_in_a_pod_is_its_account(self):
         # No kubeconfig anywhere: what is left is the account.
-        command = f"unset KUBECONFIG; export HOME=/nonexistent; {KUBECTL} get pods -o name 2>&1"
+        command = f"unset KUBECONFIG; export HOME=/nonexistent; {c.KUBECTL} get pods -o name 2>&1"
         phase, output = self.run_pod("before", command)
         self.assertEqual(phase, "Failed")
         self.assertIn('pods is forbidden: User "system:serviceaccount:team:default" cannot list resource "pods" in API '
@@ -88,7 +87,7 @@ class InClusterTest(unittest.TestCase):
         self.assertEqual(phase, "Succeeded", output)
         self.assertLessEqual({"pod/after", "pod/before"}, set(output.split()))
         # The kubeconfig that a pod is given says the same, so that nobody finds that of the user's home first.
-        phase, output = self.run_pod("by-file", f"{KUBECTL} auth whoami -o jsonpath='{{.status.userInfo.username}}'")
+        phase, output = self.run_pod("by-file", f"{c.KUBECTL} auth whoami -o jsonpath='{{.status.userInfo.username}}'")
         self.assertEqual((phase, output), ("Succeeded", "system:serviceaccount:team:default"))
         # Basalt's own command line knows the account, too.
         phase, output = self.run_pod("own", f"unset KUBECONFIG; export HOME=/nonexistent; {c.BINARY} pod list 2>&1")
@@ -170,14 +169,14 @@ class InClusterTest(unittest.TestCase):
                           variables["KUBERNETES_PORT_443_TCP"]), ("127.0.0.1", port, f"tcp://127.0.0.1:{port}"))
 
 
-@unittest.skipUnless(KUBECTL.exists(), "no kubectl: 'make kube' builds it")
+@c.needs_kubectl
 class RestartTest(unittest.TestCase):
     def test_pods_of_an_earlier_run_find_the_new_port(self):
         with c.Cluster() as cluster:
             environment = dict(os.environ, KUBECONFIG=os.path.join(cluster.data, "kubeconfig"), HOME=cluster.data)
 
             def kubectl(*arguments, text=None):
-                return subprocess.run([KUBECTL, *arguments], env=environment, input=text, text=True, capture_output=True,
+                return subprocess.run([c.KUBECTL, *arguments], env=environment, input=text, text=True, capture_output=True,
                                       timeout=60, check=True).stdout
             body = pod("p", "echo port $KUBERNETES_SERVICE_PORT; exec sleep 1000", namespace="default")
             body["spec"]["restartPolicy"] = "Always"

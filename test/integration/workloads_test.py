@@ -13,7 +13,6 @@ import urllib.request
 
 import cluster as c
 
-KUBECTL = pathlib.Path(os.environ.get("BASALT_KUBE_DIR", c.ROOT / "build" / "kube")) / "kubectl"
 GROUPS = {"deployments": "apis/apps/v1", "replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1", "jobs": "apis/batch/v1",
           "endpointslices": "apis/discovery.k8s.io/v1"}
 
@@ -146,7 +145,7 @@ class WorkloadsTest(unittest.TestCase):
             c.wait_for("its pods' end", lambda: not [pod for pod in api.items("pods")
                                                      if pod["metadata"]["labels"].get("job-name") == "three"])
 
-    @unittest.skipUnless(KUBECTL.exists() or os.environ.get("CI") == "true", "no kubectl: 'make kube' builds it")
+    @c.needs_kubectl
     def test_requests_go_through_the_api_to_a_pod_and_to_a_service(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -159,7 +158,7 @@ class WorkloadsTest(unittest.TestCase):
                 "selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": port}]}})
 
             def raw(path):
-                done = subprocess.run([str(KUBECTL), "get", "--raw", "/api/v1/namespaces/default/" + path], env=cluster.environment(),
+                done = subprocess.run([str(c.KUBECTL), "get", "--raw", "/api/v1/namespaces/default/" + path], env=cluster.environment(),
                                       text=True, capture_output=True, timeout=60, check=False)
                 return done.stdout or done.stderr
             c.wait_for("the service's answer", lambda: raw("services/web:http/proxy/page") == "hello\n")
@@ -176,11 +175,11 @@ class WorkloadsTest(unittest.TestCase):
             cluster.basalt("run", "-f", "-", text=c.job_manifest("other", "true"))
             self.assertNotIn("startTime", api.get("jobs", "one").get("status", {}))
 
-    @unittest.skipUnless(KUBECTL.exists() or os.environ.get("CI") == "true", "no kubectl: 'make kube' builds it")
+    @c.needs_kubectl
     def test_kubectl_rollout(self):
         with c.Cluster("--node-capacity", "cpu=8,pods=50") as cluster:
             def kubectl(*arguments, text=None):
-                done = subprocess.run([str(KUBECTL), *arguments], env=cluster.environment(), input=text, text=True,
+                done = subprocess.run([str(c.KUBECTL), *arguments], env=cluster.environment(), input=text, text=True,
                                       capture_output=True, timeout=120, check=False)
                 self.assertEqual(done.returncode, 0, f"kubectl {' '.join(arguments)}:\n{done.stdout}{done.stderr}")
                 return done.stdout
