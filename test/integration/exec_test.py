@@ -204,9 +204,11 @@ class ExecTest(unittest.TestCase):
             shell.type("until [ \"$(stty size)\" = '12 34' ]; do sleep 0.05; done; echo resi''zed\r")
             shell.expect("resized")
             # Ctrl-C ends the program in front, not the shell.
-            shell.type("echo beg''un; sleep 1000; echo never\r")
-            shell.expect("begun")
+            marker = f"985{os.getpid()}"
+            shell.type(f"sleep {marker}; echo never\r")
+            c.wait_for("the program in front", lambda: self.running(marker) == 1)
             shell.type("\x03")
+            c.wait_for("its end", lambda: self.running(marker) == 0)
             shell.type("echo af''ter\r")
             shell.expect("after")
             shell.type("exit 6\r")
