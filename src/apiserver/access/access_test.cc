@@ -148,7 +148,7 @@ TEST_F(AccessTest, ATokenIsBoundToItsPod) {
   EXPECT_TRUE(token_of("robot", "Pod", "p", "another").error().is(Reason::Conflict));
   EXPECT_TRUE(token_of("robot", "ConfigMap", "p", uid).error().is(Reason::BadRequest));
   EXPECT_EQ(token_of("other", "Pod", "p", uid).error().message,
-            "cannot bind token for serviceaccount \"other\" to pod running with different serviceaccount name.");
+            "the pod \"p\" does not run with the service account \"other\", so a token of that cannot be bound to it");
   const auto made = token_of("robot", "Pod", "p", uid);
   ASSERT_TRUE(made.ok()) << made.error().message;
   const std::string token(made->string_at({"status", "token"}));

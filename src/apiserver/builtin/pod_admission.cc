@@ -126,7 +126,8 @@ class PodAdmission final : public AdmissionHook {
     BASALT_TRY_DONE(set_priority(request, *spec));
     if (is_mirror_pod(pod)) {
       if (!text_at(*spec, "serviceAccountName").empty())
-        return forbidden(request.type, request.name, "a mirror pod may not reference service accounts");
+        return forbidden(request.type, request.name,
+                         "it stands for a static pod of its node, which has no service account");
     } else {
       BASALT_TRY_DONE(set_account(request, *spec));
     }

@@ -142,7 +142,8 @@ TEST(TokenVolume, MirrorPodsHaveNoAccount) {
     const auto refused = server.create(
         "pods", "default", changed(kPod, "{" + mirror + ", spec: {nodeName: n1, serviceAccountName: default}}"));
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().message, "pods \"p\" is forbidden: a mirror pod may not reference service accounts");
+    EXPECT_EQ(refused.error().message,
+              "pods \"p\" is forbidden: it stands for a static pod of its node, which has no service account");
   });
 }
 

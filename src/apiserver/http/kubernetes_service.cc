@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "json/merge_patch.h"
 #include "json/value.h"
 
 namespace basalt::apiserver {
@@ -14,23 +15,16 @@ constexpr std::int64_t kServicePort = 443;
 
 struct Wanted {
   kube::Resource resource;
-  json::Value object;
-  // What must be as it is in the object, by its path.
-  std::vector<std::vector<std::string_view>> paths;
+  json::Value object;  // what a new one has beside
+  json::Value patch;   // what must be as this says
 };
-
-const json::Value* at(const json::Value& object, const std::vector<std::string_view>& path) {
-  const json::Value* value = &object;
-  for (const std::string_view key : path) value = value != nullptr ? value->find(key) : nullptr;
-  return value;
-}
 
 Result<kube::Response> create(kube::Client& client, const Wanted& wanted, const rt::StopToken& stop) {
   kube::Request request;
   request.verb = kube::Verb::Create;
   request.resource = wanted.resource;
   request.ns = kNamespace;
-  request.body = wanted.object.to_text();
+  request.body = json::apply_merge_patch(wanted.object, wanted.patch).to_text();
   return client.call(request, stop);
 }
 
@@ -48,19 +42,11 @@ Done ensure(kube::Client& client, const Wanted& wanted, const rt::StopToken& sto
     return std::move(made).error();
   }
   BASALT_TRY(const json::Value old, json::Value::parse(*found->body));
-  json::Object change;
-  for (const auto& path : wanted.paths) {
-    const json::Value* before = at(old, path);
-    const json::Value* after = at(wanted.object, path);
-    if (before != nullptr && *before == *after) continue;
-    // All paths of an object begin with the same member or are one.
-    change.set(path.front(), path.size() == 1 ? *after : json::Value(json::Object{{path[1], *after}}));
-  }
-  if (change.empty()) return Ok{};
+  if (json::apply_merge_patch(old, wanted.patch) == old) return Ok{};
   kube::Request patch = std::move(get);
   patch.verb = kube::Verb::Patch;
   patch.patch_type = kube::PatchType::Merge;
-  patch.body = json::Value(std::move(change)).to_text();
+  patch.body = wanted.patch.to_text();
   auto patched = client.call(patch, stop);
   if (!patched.ok()) return std::move(patched).error();
   return Ok{};
@@ -81,38 +67,35 @@ Done publish_kubernetes_service(kube::Client& client, const std::string& address
                                 const std::string& service_ip, const rt::StopToken& stop) {
   const std::string ip = reachable_address(address);
   const json::Value number = std::int64_t{port};
-  const json::Array ports{json::Object{{"name", "https"}, {"port", number}, {"protocol", "TCP"}}};
-  Wanted service{{"", "v1", "services"},
-                 json::Object{{"metadata", metadata({{"component", "apiserver"}, {"provider", "kubernetes"}})},
-                              {"spec", json::Object{{"clusterIP", service_ip},
-                                                    {"type", "ClusterIP"},
-                                                    {"ports", json::Array{json::Object{{"name", "https"},
-                                                                                       {"port", kServicePort},
-                                                                                       {"protocol", "TCP"},
-                                                                                       {"targetPort", number}}}}}}},
-                 {{"spec", "ports"}}};
-  Done made = ensure(client, service, stop);
-  if (!made.ok() && made.error().is(Reason::Invalid)) {
-    service.object.find("spec")->as_object().erase("clusterIP");
-    made = ensure(client, service, stop);
+  json::Value service = json::Object{{"metadata", metadata({{"component", "apiserver"}, {"provider", "kubernetes"}})},
+                                     {"spec", json::Object{{"clusterIP", service_ip}, {"type", "ClusterIP"}}}};
+  const json::Value service_ports = json::Object{
+      {"spec",
+       json::Object{
+           {"ports", json::Array{json::Object{
+                         {"name", "https"}, {"port", kServicePort}, {"protocol", "TCP"}, {"targetPort", number}}}}}}};
+  Done made = ensure(client, {{"", "v1", "services"}, service, service_ports}, stop);
+  if (!made.ok() && made.error().is(Reason::Invalid)) {  // somebody has the address
+    service.find("spec")->as_object().erase("clusterIP");
+    made = ensure(client, {{"", "v1", "services"}, service, service_ports}, stop);
   }
   BASALT_TRY_DONE(std::move(made));
+
+  const json::Array ports{json::Object{{"name", "https"}, {"port", number}, {"protocol", "TCP"}}};
   BASALT_TRY_DONE(
       ensure(client,
              {{"", "v1", "endpoints"},
-              json::Object{{"metadata", metadata({{"endpointslice.kubernetes.io/skip-mirror", "true"}})},
-                           {"subsets", json::Array{json::Object{{"addresses", json::Array{json::Object{{"ip", ip}}}},
-                                                                {"ports", ports}}}}},
-              {{"subsets"}}},
+              json::Object{{"metadata", metadata({{"endpointslice.kubernetes.io/skip-mirror", "true"}})}},
+              json::Object{{"subsets", json::Array{json::Object{{"addresses", json::Array{json::Object{{"ip", ip}}}},
+                                                                {"ports", ports}}}}}},
              stop));
+  const json::Array endpoints{
+      json::Object{{"addresses", json::Array{json::Value(ip)}}, {"conditions", json::Object{{"ready", true}}}}};
   return ensure(client,
                 {{"discovery.k8s.io", "v1", "endpointslices"},
                  json::Object{{"metadata", metadata({{"kubernetes.io/service-name", kName}})},
-                              {"addressType", ip.find(':') == std::string::npos ? "IPv4" : "IPv6"},
-                              {"endpoints", json::Array{json::Object{{"addresses", json::Array{json::Value(ip)}},
-                                                                     {"conditions", json::Object{{"ready", true}}}}}},
-                              {"ports", ports}},
-                 {{"endpoints"}, {"ports"}}},
+                              {"addressType", ip.find(':') == std::string::npos ? "IPv4" : "IPv6"}},
+                 json::Object{{"endpoints", endpoints}, {"ports", ports}}},
                 stop);
 }
 

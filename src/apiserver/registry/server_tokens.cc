@@ -81,7 +81,8 @@ Done bind_token(Store& store, const json::Value& reference, ServiceToken& token)
   const std::string version(reference.string_at({"apiVersion"}));
   const auto* kind = std::ranges::find(kBindable, kind_name, &BindableKind::kind);
   if (kind == std::end(kBindable) || version != "v1")
-    return bad_request("cannot bind token to object of type " + version + ", Kind=" + kind_name);
+    return bad_request("spec.boundObjectRef names a " + version + "/" + kind_name +
+                       "; a token can be bound to a Pod, a Secret or a Node of v1");
   const EntryRef entry = find_bound(store, *kind, token.ns, name);
   if (!entry) return no_such_object(*kind, name);
   const std::string uid(entry->attributes().uid());
@@ -89,15 +90,15 @@ Done bind_token(Store& store, const json::Value& reference, ServiceToken& token)
     ResourceType type;
     type.plural = kind->storage.substr(1);
     return conflict(type, name,
-                    "the UID in the bound object reference (" + std::string(wanted) +
-                        ") does not match the UID in record. The object might have been deleted and then recreated");
+                    "spec.boundObjectRef.uid is " + std::string(wanted) + ", but the object of this name has " + uid +
+                        ": it was made again since");
   }
   token.bound = {std::string(kind->claim), name, uid};
   if (kind->kind != "Pod") return Ok{};
   BASALT_TRY(const json::Value pod, json::Value::parse(*entry->object()));
   if (pod.string_at({"spec", "serviceAccountName"}) != token.name) {
-    return bad_request("cannot bind token for serviceaccount " + base::quote(token.name) +
-                       " to pod running with different serviceaccount name.");
+    return bad_request("the pod " + base::quote(name) + " does not run with the service account " +
+                       base::quote(token.name) + ", so a token of that cannot be bound to it");
   }
   if (const std::string_view node = pod.string_at({"spec", "nodeName"}); !node.empty()) {
     token.node = {"node", std::string(node), ""};

@@ -53,7 +53,8 @@ Result<node::Node::Command> command_of(const apiserver::ConnectRequest& request)
   for (const auto& [name, value] : request.query) {
     if (name == "command") command.argv.push_back(value);
   }
-  if (command.argv.empty() && !is_attach) return refusal("you must specify at least one command for the container");
+  if (command.argv.empty() && !is_attach)
+    return refusal("no command is given: name it behind --, as in kubectl exec POD -- ls");
   BASALT_TRY_DONE(ExecClient::check(request.http, path.subresource));
   return command;
 }
@@ -106,7 +107,8 @@ Result<node::Node*> PodExecHandler::holder_of(const node::Node::Command& command
   for (const auto& one : nodes_) {
     if (one->has_pod(command.ns, command.pod)) return one.get();
   }
-  return refusal("pod " + command.pod + " does not have a host assigned");
+  return refusal("pod " + command.pod +
+                 " does not run on a node of this program: it is not bound yet, or its node is gone");
 }
 
 Done PodExecHandler::accept(const apiserver::ConnectRequest& request, const ResponderRef& responder) {

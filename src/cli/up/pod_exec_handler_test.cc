@@ -149,9 +149,9 @@ TEST(PodExecHandler, WhatIsNotServedIsRefusedInWords) {
       EXPECT_EQ(answer->code(), 400) << query;
       EXPECT_TRUE(answer->has(words)) << answer->bytes();
     };
-    refused("", "at least one command");
+    refused("", "no command is given");
     bench.path.name = "q";
-    refused("command=sh", "does not have a host assigned");
+    refused("command=sh", "does not run on a node of this program");
     bench.path.name = "p";
     bench.http.headers.back().second = "base64.channel.k8s.io";
     refused("command=sh", "v5.channel.k8s.io");

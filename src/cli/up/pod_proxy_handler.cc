@@ -164,7 +164,9 @@ void PodProxyHandler::serve(const Wish& wish, net::Responder& responder, const r
 void PodProxyHandler::pass_on(net::HttpStream& answer, bool has_body, net::Responder& responder,
                               const rt::StopToken& stop) {
   net::Headers headers = passed_on(answer.headers());
-  if (!has_body) return responder.respond(answer.status(), std::move(headers), std::string());
+  // Such answers have no body, and none may seem to follow.
+  if (!has_body || answer.status() == 204 || answer.status() == 304)
+    return responder.respond(answer.status(), std::move(headers), std::string());
   responder.start(answer.status(), std::move(headers));
   while (true) {
     auto piece = answer.read(rt::kNever);

@@ -116,6 +116,7 @@ TEST_F(PodProxyHandlerTest, PortsAreFoundByNumberByNameAndByTheService) {
 
 TEST_F(PodProxyHandlerTest, ThePodsOwnErrorsAndLongAnswersComeBack) {
   EXPECT_EQ(text("pods", "p:web", to("/status", "code=418")), "418 body");
+  EXPECT_EQ(text("pods", "p:web", to("/status", "code=304")), "304 ");
   EXPECT_EQ(text("pods", "p:web", to("/bytes", "n=5000000")).size(), 5000004u);
 }
 
