@@ -22,7 +22,8 @@ std::string random_text(rt::Runtime& runtime) {
 
 Result<std::unique_ptr<ProcessHost>> ProcessHost::open(rt::Runtime& runtime, kube::Client& client, const Logger& log,
                                                        ProcessHostOptions options,
-                                                       std::unique_ptr<ProcessRunner> runner) {
+                                                       std::unique_ptr<ProcessRunner> runner,
+                                                       std::unique_ptr<Prober> prober) {
   std::error_code error;
   const std::string root = std::filesystem::absolute(options.root, error).lexically_normal().native();
   std::filesystem::create_directories(root, error);
@@ -37,18 +38,20 @@ Result<std::unique_ptr<ProcessHost>> ProcessHost::open(rt::Runtime& runtime, kub
   if (!runner) {
     BASALT_TRY(runner, make_linux_process_runner(runtime, log, options.isolation));
   }
-  return std::unique_ptr<ProcessHost>(
-      new ProcessHost(runtime, client, log, root, std::move(mark), std::move(runner), std::move(addresses)));
+  if (!prober) prober = make_network_prober(runtime);
+  return std::unique_ptr<ProcessHost>(new ProcessHost(runtime, client, log, root, std::move(mark), std::move(runner),
+                                                      std::move(prober), std::move(addresses)));
 }
 
 ProcessHost::ProcessHost(rt::Runtime& runtime, kube::Client& client, const Logger& log, std::string root,
-                         std::string mark, std::unique_ptr<ProcessRunner> runner,
+                         std::string mark, std::unique_ptr<ProcessRunner> runner, std::unique_ptr<Prober> prober,
                          std::unique_ptr<AddressPool> addresses)
     : log_(log),
       root_(std::move(root)),
       mark_(std::move(mark)),
       program_mark_(random_text(runtime)),
       runner_(std::move(runner)),
+      prober_(std::move(prober)),
       addresses_(std::move(addresses)),
       names_(runtime, client, log, root_ + "/hosts") {}
 
@@ -68,6 +71,7 @@ void ProcessHost::stop() {
   if (stopped_) return;
   stopped_ = true;
   names_.stop();
+  prober_->stop();
   runner_->stop();
   // What left its group with setsid is still marked.
   if (started_) runner_->kill_marked(std::string(kMarkVariable) + "=" + mark_);

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "kube/client.h"
 #include "node/pod_names.h"
+#include "node/prober.h"
 #include "node/process_runner.h"
 #include "rt/runtime.h"
 
@@ -21,10 +22,11 @@ struct ProcessHostOptions {
 // What all process nodes of one program share: the processes, the pods' addresses and names. Outlives the nodes.
 class ProcessHost {
  public:
-  // With real processes, or with the given runner (simulations).
+  // With real processes and connections, or with the given ones (simulations).
   static Result<std::unique_ptr<ProcessHost>> open(rt::Runtime& runtime, kube::Client& client, const Logger& log,
                                                    ProcessHostOptions options,
-                                                   std::unique_ptr<ProcessRunner> runner = nullptr);
+                                                   std::unique_ptr<ProcessRunner> runner = nullptr,
+                                                   std::unique_ptr<Prober> prober = nullptr);
   ~ProcessHost();
 
   // Kills what an earlier program left behind on this folder. Before the nodes' start().
@@ -34,6 +36,7 @@ class ProcessHost {
 
   [[nodiscard]] const std::string& root() const { return root_; }  // absolute
   [[nodiscard]] ProcessRunner& runner() { return *runner_; }
+  [[nodiscard]] Prober& prober() { return *prober_; }
   [[nodiscard]] AddressPool& addresses() { return *addresses_; }
   [[nodiscard]] PodNames& names() { return names_; }
   // Entries for the environment of every process, by which leftovers are found: of this folder, and of this program,
@@ -45,7 +48,8 @@ class ProcessHost {
 
  private:
   ProcessHost(rt::Runtime& runtime, kube::Client& client, const Logger& log, std::string root, std::string mark,
-              std::unique_ptr<ProcessRunner> runner, std::unique_ptr<AddressPool> addresses);
+              std::unique_ptr<ProcessRunner> runner, std::unique_ptr<Prober> prober,
+              std::unique_ptr<AddressPool> addresses);
 
   // Fixed after construction.
   const Logger log_;
@@ -53,6 +57,7 @@ class ProcessHost {
   const std::string mark_;
   const std::string program_mark_;
   const std::unique_ptr<ProcessRunner> runner_;
+  const std::unique_ptr<Prober> prober_;
   const std::unique_ptr<AddressPool> addresses_;
 
   PodNames names_;        // self-locking

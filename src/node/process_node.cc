@@ -43,7 +43,7 @@ ProcessNode::ProcessNode(rt::Runtime& runtime, kube::Client& client, const Logge
       pods_(runtime, client, log_,
             {.reflector = {.resource = kube::resource_of<api::core::Pod>(),
                            .field_selector = "spec.nodeName=" + options_.node.name},
-             .indexes = {{"uid", [](const api::core::Pod& pod,
+             .indexes = {{"uid", [](const WholePod& pod,
                                     std::vector<std::string>& values) { values.push_back(pod.metadata.uid); }}}}),
       queue_(runtime, {.name = "pods"}),
       exited_(runtime) {
@@ -53,7 +53,7 @@ ProcessNode::ProcessNode(rt::Runtime& runtime, kube::Client& client, const Logge
   for (const auto& [name, value] : options_.environment) set_variable(base_environment_, name, value);
   set_variable(base_environment_, ProcessHost::kMarkVariable, host_.mark());
   set_variable(base_environment_, ProcessHost::kProgramMarkVariable, host_.program_mark());
-  pods_.add_handler([this](const kube::Change<api::core::Pod>& change) {
+  pods_.add_handler([this](const kube::Change<WholePod>& change) {
     if (change.before) queue_.add(change.before->metadata.uid);
     if (change.after) queue_.add(change.after->metadata.uid);
   });
@@ -218,7 +218,7 @@ void ProcessNode::end_processes() {
   for (const auto& work : works) {
     for (const auto& list : work->probes) {
       for (const auto& probe : list) {
-        if (probe->is_running) host_.runner().signal(probe->process, SIGKILL);
+        if (probe->is_running) cancel_probe(*probe);
       }
     }
   }
@@ -282,7 +282,7 @@ void ProcessNode::take_exits(PodWork& work) {
   for (const Exit& one : exits) {
     work.machine.on_exit(one.container, one.exit, one.wall, now);
     for (const auto& probe : work.probes[one.container]) {
-      if (probe->is_running) host_.runner().signal(probe->process, SIGKILL);
+      if (probe->is_running) cancel_probe(*probe);
     }
     work.probes[one.container].clear();
     const ContainerRun& run = work.machine.containers()[one.container];
@@ -419,8 +419,10 @@ void ProcessNode::forget(const std::string& uid) {
   fs::remove_all(pod_folder(uid), error);
 }
 
-void ProcessNode::tell(const PodWork& work, kube::EventType type, std::string_view reason, std::string_view message) {
+void ProcessNode::tell(const PodWork& work, kube::EventType type, std::string_view reason, std::string_view message,
+                       const ContainerRun* run) {
   if (options_.events == nullptr) return;
+  const std::string_view list = run != nullptr && run->kind != ContainerKind::Main ? "initContainers" : "containers";
   const auto& metadata = work.pod->metadata;
   options_.events->event({.api_version = "v1",
                           .kind = "Pod",
@@ -428,7 +430,7 @@ void ProcessNode::tell(const PodWork& work, kube::EventType type, std::string_vi
                           .name = metadata.name,
                           .uid = metadata.uid,
                           .resource_version = "",
-                          .field_path = ""},
+                          .field_path = run != nullptr ? "spec." + std::string(list) + "{" + run->name + "}" : ""},
                          type, reason, message);
 }
 

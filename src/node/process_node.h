@@ -18,6 +18,7 @@
 #include "node/pod_machine.h"
 #include "node/pod_volumes.h"
 #include "node/process_host.h"
+#include "node/whole_pod.h"
 #include "rt/runtime.h"
 #include "rt/stop.h"
 #include "rt/workers.h"
@@ -104,15 +105,23 @@ class ProcessNode final : public Node {
   Done delete_pod(PodWork& work, const rt::StopToken& stop);
   void forget(const std::string& uid);
   void remove_stale_folders();
-  // Exec probes; `wake_at` becomes earlier where the next step is.
+  // Probes; `wake_at` becomes earlier where the next step is.
   void run_probes(PodWork& work, rt::Instant& wake_at);
   void begin_probes(PodWork& work, std::size_t index);
   void step_probe(PodWork& work, std::size_t index, const std::shared_ptr<ProbeRun>& probe, rt::Instant& wake_at);
   void start_probe(PodWork& work, std::size_t index, const std::shared_ptr<ProbeRun>& probe);
+  Done start_command(PodWork& work, std::size_t index, const std::shared_ptr<ProbeRun>& probe);
+  Done start_check(PodWork& work, std::size_t index, const std::shared_ptr<ProbeRun>& probe);
+  // From whatever thread has it.
+  void finish_probe(ProbeRun& probe, const std::string& uid, CheckResult result);
+  void cancel_probe(const ProbeRun& probe);
   // The container has ended: nothing more runs beside it.
   void end_commands(const std::string& uid, const std::string& container);
   void judge(PodWork& work, std::size_t index, ProbeRun& probe, rt::Instant& wake_at);
-  void tell(const PodWork& work, kube::EventType type, std::string_view reason, std::string_view message);
+  void tell_result(const PodWork& work, const ContainerRun& run, const ProbeRun& probe);
+  // `run`: the container that it is about, if it is about one.
+  void tell(const PodWork& work, kube::EventType type, std::string_view reason, std::string_view message,
+            const ContainerRun* run = nullptr);
   void register_and_renew();
   // Until it is there; false if stopped first.
   [[nodiscard]] bool register_self(const rt::StopToken& stop);
@@ -134,7 +143,7 @@ class ProcessNode final : public Node {
 
   // Self-locking.
   rt::StopSource stop_;
-  kube::Informer<api::core::Pod> pods_;
+  kube::Informer<WholePod> pods_;
   rt::WorkQueue<std::string> queue_;
   std::unique_ptr<rt::Workers<std::string>> workers_;
 

@@ -7,6 +7,7 @@
 
 #include "node/pod_status.h"
 #include "node/pod_tokens.h"
+#include "node/prober.h"
 #include "node/process_node.h"
 
 namespace basalt::node {
@@ -19,8 +20,12 @@ struct ProcessNode::ProbeRun {
   const api::core::Probe* probe = nullptr;  // in the pod
   bool is_running = false;
   bool has_result = false;  // guarded by the node's mutex, with the next
-  bool succeeded = false;
+  CheckResult result;
+  // What is under way: a command, or a check over the network, which keeps its deadline by itself.
   ProcessId process = kNoProcess;
+  std::unique_ptr<rt::StopSource> cancel;
+  bool is_on_hold = false;  // it has done its work: the container is being ended
+  rt::Instant started{};
   rt::Instant next{};
   rt::Instant give_up_at = rt::kNever;
   std::int32_t successes = 0;

@@ -40,9 +40,11 @@ class TemporaryFolder {
 // The agent of one node, "n1", and all it needs but the cluster: made and stopped as one process would be.
 struct Agent {
   Agent(rt::Runtime& runtime, kube::Client& client, const std::string& root, ProcessHostOptions host_options = {},
-        ProcessNodeOptions options = {}, std::unique_ptr<ProcessRunner> runner = nullptr) {
+        ProcessNodeOptions options = {}, std::unique_ptr<ProcessRunner> runner = nullptr,
+        std::unique_ptr<Prober> prober = nullptr) {
     host_options.root = root;
-    auto opened = ProcessHost::open(runtime, client, Logger(), std::move(host_options), std::move(runner));
+    auto opened =
+        ProcessHost::open(runtime, client, Logger(), std::move(host_options), std::move(runner), std::move(prober));
     BASALT_CHECK_MSG(opened.ok(), opened.error().to_string());
     host = std::move(*opened);
     if (options.node.name.empty()) options.node.name = "n1";
