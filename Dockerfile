@@ -11,7 +11,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends make && make
 FROM debian:12-slim AS basalt
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates libcurl4 libfmt9 libnghttp2-14 \
-    libprometheus-cpp-core1.0 libre2-9 libspdlog1.10 libsqlite3-0 libssl3 libyaml-0-2 \
+    libprometheus-cpp-core1.0 libre2-9 libspdlog1.10 libsqlite3-0 libssl3 libyaml-0-2 zlib1g \
  && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src/build/release/apps/basalt/basalt /usr/local/bin/basalt
 COPY deploy/gen-admission-secret.sh /

@@ -101,7 +101,7 @@ std::shared_ptr<const ResourceType> pod_type() {
   type.categories = {"all"};
   type.has_status = true;
   type.has_generation = true;
-  type.other_subresources = {"attach", "binding", "eviction", "exec", "log", "proxy"};
+  type.other_subresources = {"attach", "binding", "eviction", "exec", "log", "portforward", "proxy"};
   type.returns_deleted_object = true;
   type.graceful_deletion = true;
   type.columns = pod_columns();

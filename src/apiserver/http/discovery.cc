@@ -53,6 +53,7 @@ std::vector<Subresource> subresources_of(const ResourceType& type) {
     if (name == "exec") list.push_back({name, "", "v1", "PodExecOptions", {"create", "get"}});
     if (name == "binding") list.push_back({name, "", "v1", "Binding", {"create"}});
     if (name == "eviction") list.push_back({name, "policy", "v1", "Eviction", {"create"}});
+    if (name == "portforward") list.push_back({name, "", "v1", "PodPortForwardOptions", {"create", "get"}});
     if (name == "proxy")
       list.push_back({name, "", "v1", type.kind + "ProxyOptions", {"create", "delete", "get", "patch", "update"}});
     if (name == "log") list.push_back({name, "", "v1", "Pod", {"get"}});

@@ -84,7 +84,8 @@ bool is_health_path(std::string_view path) { return path == "/healthz" || path =
 
 // Subresources that are a conversation with a process.
 bool is_connection(const ApiPath& path) {
-  return path.group.empty() && path.plural == "pods" && (path.subresource == "attach" || path.subresource == "exec");
+  return path.group.empty() && path.plural == "pods" &&
+         (path.subresource == "attach" || path.subresource == "exec" || path.subresource == "portforward");
 }
 
 bool is_proxy(const ApiPath& path) {
@@ -100,16 +101,21 @@ Error nobody_to_connect_to(const ApiPath& path) {
 
 // The query as admission sees it: an object of Kubernetes' kind.
 json::Value connect_options(const ApiPath& path, const net::Query& query) {
-  json::Object options{{"apiVersion", "v1"},
-                       {"kind", path.subresource == "exec" ? "PodExecOptions" : "PodAttachOptions"}};
+  const char* kind = path.subresource == "exec"     ? "PodExecOptions"
+                     : path.subresource == "attach" ? "PodAttachOptions"
+                                                    : "PodPortForwardOptions";
+  json::Object options{{"apiVersion", "v1"}, {"kind", kind}};
   json::Array command;
+  json::Array ports;
   for (const auto& [name, value] : query) {
     if (name == "command") command.emplace_back(value);
     if (name == "container") options.set("container", value);
+    if (const auto port = base::parse_int64(value); name == "ports" && port) ports.emplace_back(*port);
     const bool is_flag = name == "stdin" || name == "stdout" || name == "stderr" || name == "tty";
     if (is_flag && (value == "true" || value == "1")) options.set(name, true);
   }
   if (!command.empty()) options.set("command", std::move(command));
+  if (!ports.empty()) options.set("ports", std::move(ports));
   return options;
 }
 

@@ -17,6 +17,7 @@
 #include "cli/up/data_folder.h"
 #include "cli/up/pod_exec_handler.h"
 #include "cli/up/pod_log_handler.h"
+#include "cli/up/pod_port_forward_handler.h"
 #include "cli/up/pod_proxy_handler.h"
 #include "cli/up/port_holder.h"
 #include "controllers/datadependency/claim_caches.h"
@@ -109,6 +110,7 @@ struct LocalCluster::Parts {
   std::unique_ptr<PodLogHandler> logs;
   std::unique_ptr<PodExecHandler> commands;
   std::unique_ptr<PodProxyHandler> proxies;
+  std::unique_ptr<PodPortForwardHandler> forwards;
   std::unique_ptr<apiserver::Front> front;
 };
 
@@ -318,10 +320,12 @@ Done LocalCluster::listen() {
     parts.logs = std::make_unique<PodLogHandler>(runtime_, parts.nodes);
     parts.commands = std::make_unique<PodExecHandler>(runtime_, parts.nodes);
     BASALT_TRY(parts.proxies, PodProxyHandler::make(runtime_, *parts.admin));
+    parts.forwards = std::make_unique<PodPortForwardHandler>(runtime_, *parts.admin, net::make_tcp_dialer(runtime_));
     options.connect = [logs = parts.logs->handler(), commands = parts.commands->handler(),
-                       proxies = parts.proxies->handler()](const apiserver::ConnectRequest& request,
-                                                           const std::shared_ptr<net::Responder>& responder) {
-      return logs(request, responder) || commands(request, responder) || proxies(request, responder);
+                       proxies = parts.proxies->handler(), forwards = parts.forwards->handler()](
+                          const apiserver::ConnectRequest& request, const std::shared_ptr<net::Responder>& responder) {
+      return logs(request, responder) || commands(request, responder) || proxies(request, responder) ||
+             forwards(request, responder);
     };
   }
   if (options_.durability != "memory") {
@@ -367,6 +371,7 @@ void LocalCluster::stop() {
   if (parts.logs) parts.logs->stop();
   if (parts.commands) parts.commands->stop();
   if (parts.proxies) parts.proxies->stop();
+  if (parts.forwards) parts.forwards->stop();
   if (parts.front) parts.front->stop();
   parts.front.reset();
   if (parts.controllers_starter.joinable()) parts.controllers_starter.join();
@@ -385,6 +390,7 @@ void LocalCluster::stop() {
   parts.logs.reset();
   parts.commands.reset();
   parts.proxies.reset();
+  parts.forwards.reset();
   parts.nodes.clear();
   parts.host.reset();
   for (auto* recorder : {&parts.scheduler_events, &parts.node_events}) {

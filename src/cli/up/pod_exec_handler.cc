@@ -26,14 +26,6 @@ std::string words_for(const apiserver::ApiPath& path) {
   return path.ns == "default" ? path.name : path.name + " -n " + path.ns;
 }
 
-Error no_port_forward(const apiserver::ApiPath& path) {
-  return refusal("port-forward is not served for pod " + base::quote(path.name) +
-                 ", and not needed on this machine: its program is a process here. Connect to the pod's own address (" +
-                 "`kubectl get pod " + words_for(path) +
-                 " -o jsonpath={.status.podIP}`) and its port; a program that " +
-                 "listens on 0.0.0.0 is reached at 127.0.0.1 too");
-}
-
 Error no_input_for_attach(const apiserver::ApiPath& path) {
   return refusal("the containers of pod " + base::quote(path.name) +
                  " were started without standard input, so there is nothing to attach it to: leave out -i and -t to " +
@@ -43,7 +35,6 @@ Error no_input_for_attach(const apiserver::ApiPath& path) {
 
 Result<node::Node::Command> command_of(const apiserver::ConnectRequest& request) {
   const apiserver::ApiPath& path = request.path;
-  if (path.subresource == "portforward") return no_port_forward(path);
   const bool is_attach = path.subresource == "attach";
   if (is_attach && (flag(request.query, "stdin") || flag(request.query, "tty"))) return no_input_for_attach(path);
   node::Node::Command command;
@@ -83,7 +74,7 @@ apiserver::ConnectHandler PodExecHandler::handler() {
   return [this](const apiserver::ConnectRequest& request, const ResponderRef& responder) {
     const apiserver::ApiPath& path = request.path;
     if (!path.group.empty() || path.plural != "pods") return false;
-    if (path.subresource != "exec" && path.subresource != "attach" && path.subresource != "portforward") return false;
+    if (path.subresource != "exec" && path.subresource != "attach") return false;
     if (const Done begun = accept(request, responder); !begun.ok()) respond_with_error(*responder, begun.error());
     return true;
   };

@@ -16,9 +16,9 @@ namespace basalt::cli {
 
 // Serves pods/exec of the embedded API server from the nodes of this process: `kubectl exec POD -- command`, with input
 // (-i) and a terminal (-t), over a WebSocket; exec_client.h has the protocol and its limits. Also pods/attach, which
-// shows what the container prints from now on; who wants to attach input, or a port-forward, is told what to do
-// instead. Each request has a thread until it ends; kCommandsMax at once. A command ends with its client. Thread-safe.
-// stop() before the nodes' and before destruction.
+// shows what the container prints from now on; who wants to attach input is told what to do instead. Each request has a
+// thread until it ends; kCommandsMax at once. A command ends with its client. Thread-safe. stop() before the nodes' and
+// before destruction.
 class PodExecHandler {
  public:
   static constexpr std::size_t kCommandsMax = 64;

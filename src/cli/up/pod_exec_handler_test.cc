@@ -161,8 +161,6 @@ TEST(PodExecHandler, WhatIsNotServedIsRefusedInWords) {
     refused("stdin=true&stdout=true", "kubectl exec -it p -- COMMAND");
     bench.path.ns = "other";
     refused("stdin=true", "kubectl exec -it p -n other -- COMMAND");
-    bench.path.subresource = "portforward";
-    refused("", "kubectl get pod p -n other -o jsonpath={.status.podIP}");
     bench.path.ns = "default";
     bench.path.subresource = "log";
     EXPECT_FALSE(

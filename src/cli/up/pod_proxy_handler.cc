@@ -49,14 +49,6 @@ std::string path_behind(std::string_view path) {
   return at >= path.size() ? "/" : std::string(path.substr(at));
 }
 
-// Of 127.64.0.0/10, where process nodes have their pods: nobody reaches another service of this machine by a status.
-bool is_pod_address(std::string_view address) {
-  const auto parts = base::split(address, '.');
-  if (parts.size() != 4 || parts[0] != "127") return false;
-  const auto second = base::parse_int64(parts[1]);
-  return second && *second >= 64 && *second < 128;
-}
-
 std::optional<std::int64_t> port_number(std::string_view text) {
   const auto number = base::parse_int64(text);
   return number && *number > 0 && *number < 65536 ? number : std::nullopt;
@@ -82,6 +74,13 @@ struct PodProxyHandler::Wish {
 
   [[nodiscard]] std::string object() const { return plural + " \"" + ns + "/" + target.name + "\""; }
 };
+
+bool is_pod_address(std::string_view address) {
+  const auto parts = base::split(address, '.');
+  if (parts.size() != 4 || parts[0] != "127") return false;
+  const auto second = base::parse_int64(parts[1]);
+  return second && *second >= 64 && *second < 128;
+}
 
 Result<ProxyTarget> parse_proxy_target(std::string_view text) {
   const auto parts = base::split(text, ':');

@@ -23,6 +23,8 @@ struct ProxyTarget {
   std::string port;  // "" for the first one
 };
 [[nodiscard]] Result<ProxyTarget> parse_proxy_target(std::string_view text);
+// Of 127.64.0.0/10, where process nodes have their pods: nobody reaches another service of this machine by a status.
+[[nodiscard]] bool is_pod_address(std::string_view address);
 
 // Serves pods/proxy and services/proxy of the embedded API server: the request goes on to the port of the pod, or of a
 // ready pod of the service, and its answer comes back piece by piece. Only addresses of process nodes' pods are called,
