@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apiserver/apply/field_set.h"
+#include "apiserver/registry/admission.h"
 #include "apiserver/registry/api_server.h"
 #include "json/value.h"
 #include "rt/real_runtime.h"
@@ -176,6 +177,48 @@ TEST_F(ApplyTest, ObjectsThatNobodyTrackedBelongToTheTimeBefore) {
 
 constexpr std::string_view kDeployment = R"({"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{
   "selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[)";
+
+// Gives everything a label, whatever it had there.
+class Labels final : public AdmissionHook {
+ public:
+  [[nodiscard]] bool handles(const AdmissionRequest&) const override { return true; }
+  Done mutate(AdmissionRequest&, json::Value& object) override {
+    object.ensure_path({"metadata", "labels", "by"}) = "hook";
+    return Ok{};
+  }
+  Done validate(AdmissionRequest&, const json::Value*) override { return Ok{}; }
+};
+
+TEST_F(ApplyTest, WhatHooksAddBelongsToNobodyAndACreateIsNotAboutTheStatus) {
+  kube::Request request;
+  request.verb = kube::Verb::Create;
+  request.resource = kDeployments;
+  request.ns = "default";
+  request.body =
+      R"({"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":2,"selector":{"matchLabels":)"
+      R"({"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}},)"
+      R"("status":{"replicas":7}})";
+  const auto without = call(request);
+  ASSERT_TRUE(without.ok()) << without.error().message;
+  EXPECT_NE(managers(*without).find(" .spec.progressDeadlineSeconds .spec.replicas "), std::string::npos)
+      << managers(*without);
+  EXPECT_EQ(managers(*without).find(".status"), std::string::npos) << managers(*without);
+
+  server_->add_admission_hook(std::make_shared<Labels>());
+  request.body.replace(request.body.find(R"("d")"), 3, R"("e")");
+  const auto with = call(request);
+  ASSERT_TRUE(with.ok()) << with.error().message;
+  EXPECT_EQ(with->string_at({"metadata", "labels", "by"}), "hook");
+  EXPECT_EQ(managers(*with), managers(*without));
+
+  request.verb = kube::Verb::Patch;
+  request.name = "e";
+  request.body = R"({"metadata":{"labels":{"by":"me","mine":"yes"}}})";
+  const auto patched = call(request);
+  ASSERT_TRUE(patched.ok()) << patched.error().message;
+  EXPECT_EQ(patched->string_at({"metadata", "labels", "by"}), "hook");
+  EXPECT_NE(managers(*patched).find(".metadata.labels.mine"), std::string::npos) << managers(*patched);
+}
 
 TEST_F(ApplyTest, ListsWithKeysAreMergedByThem) {
   const auto body = [](const std::string& containers) { return std::string(kDeployment) + containers + "]}}}}"; };

@@ -1,5 +1,6 @@
 // Server-side apply, and who owns which field after any write.
 
+#include <optional>
 #include <utility>
 
 #include "apiserver/apply/managed_fields.h"
@@ -114,7 +115,15 @@ Done ApiServerImpl::track_fields(Draft& draft) const {
   } else {
     // Objects from before anybody tracked: what they have belongs to nobody in particular.
     if (draft.old != nullptr && managed.empty()) managed.claim_all(old, type, timestamp());
+    // A create is not about the status, even where it may bring one along.
+    json::Value* sent = draft.old == nullptr && type.has_status ? draft.object.find("status") : nullptr;
+    std::optional<json::Value> status;
+    if (sent != nullptr) {
+      status = std::move(*sent);
+      draft.object.as_object().erase("status");
+    }
     managed.record_write(old, draft.object, type, manager, timestamp());
+    if (status) draft.object.as_object().set("status", std::move(*status));
   }
   managed.write_to(draft.object);
   return Ok{};

@@ -107,6 +107,7 @@ class ApiServerImpl final : public ApiServer, public LaterCalls, public Connecti
   // server_apply.cc
   Result<kube::Response> apply(const TypeRef& type, const kube::Request& request, const RequestContext& context,
                                json::Value configuration);
+  // Before the hooks: who writes owns what it sent and the defaults of it. What hooks add belongs to nobody.
   Done track_fields(Draft& draft) const;
   Result<kube::Response> remove(const TypeRef& type, const kube::Request& request, const RequestContext& context);
   Result<kube::Response> remove_collection(const TypeRef& type, const kube::Request& request,

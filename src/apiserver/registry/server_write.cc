@@ -234,11 +234,11 @@ Result<std::optional<kube::Response>> ApiServerImpl::prepare_create(const TypeRe
 
   type->strategy->apply_defaults(draft.object);
   BASALT_TRY_DONE(check_namespace(draft));
+  BASALT_TRY_DONE(track_fields(draft));
   BASALT_TRY_DONE(run_mutating_hooks(draft, Operation::Create));
   type->strategy->prepare_for_create(draft.object);  // last: it derives from what the hooks may change
   metadata_of(draft.object).set("generation", std::int64_t{1});
   if (!type->has_generation) metadata_of(draft.object).erase("generation");
-  BASALT_TRY_DONE(track_fields(draft));
 
   Causes causes;
   validate_metadata(*type, draft.object, causes);
@@ -391,13 +391,13 @@ Result<kube::Response> ApiServerImpl::store_update(Draft& draft, const EntryRef&
   keep_system_metadata(draft.object, *draft.old);
   type.strategy->apply_defaults(draft.object);
   type.strategy->prepare_for_update(draft.object, *draft.old, draft.part);
+  BASALT_TRY_DONE(track_fields(draft));
   BASALT_TRY_DONE(run_mutating_hooks(draft, Operation::Update));
   if (draft.part == WritePart::Main && type.strategy->raises_generation(draft.object, *draft.old)) {
     const json::Value* generation = draft.old->find_path({"metadata", "generation"});
     metadata_of(draft.object)
         .set("generation", (generation != nullptr && generation->is_int() ? generation->as_int() : 0) + 1);
   }
-  BASALT_TRY_DONE(track_fields(draft));
   Causes causes;
   validate_metadata_update(type, draft.object, *draft.old, causes);
   type.strategy->validate_update(draft.object, *draft.old, draft.part, causes);
