@@ -76,11 +76,13 @@ class JobFlowController final : public Controller {
  private:
   // Handlers: they only mark.
   void on_job(const kube::Change<Job>& change);
+  void note_job(const kube::Change<Job>& change, const api::meta::OwnerReference* owner);
   void on_template(const kube::Change<JobTemplate>& change);
 
   // Workers.
   Outcome reconcile(const ObjectKey& key, const rt::StopToken& stop);
-  [[nodiscard]] ObservedFlow observe(const ObjectKey& key, const JobFlow& flow) const;
+  // Nothing if a handler is about to be told of the end of a job.
+  [[nodiscard]] std::optional<ObservedFlow> observe(const ObjectKey& key, const JobFlow& flow) const;
   Outcome carry_out(const ObjectKey& key, const JobFlow& flow, const FlowPlan& plan, const rt::StopToken& stop);
   Done write_status(const ObjectKey& key, const JobFlow& flow, const FlowPlan& plan, const rt::StopToken& stop);
   void tell_phase(const JobFlow& flow, const FlowPlan& plan);
@@ -144,18 +146,25 @@ JobFlowController::JobFlowController(ControllerContext& context, JobFlowControll
 
 void JobFlowController::on_job(const kube::Change<Job>& change) {
   const auto* owner = flow_of(change.object());
+  note_job(change, owner);
   if (owner == nullptr) return;
   const ObjectKey key{change.object().metadata.namespace_, owner->name};
-  if (change.is_deleted()) {
-    const JobFate fate = meaning_of(change.before->status.state.phase).fate;
-    if (fate == JobFate::Done || fate == JobFate::Lost) finished_.keep(key, change.before);
-  }
   const bool is_minor = change.is_updated() && change.before->status.state.phase == change.after->status.state.phase;
   if (is_minor) {
     work_.add_after(key, kCountsDelay);
   } else {
     work_.add(key);
   }
+}
+
+void JobFlowController::note_job(const kube::Change<Job>& change, const api::meta::OwnerReference* owner) {
+  const auto& meta = change.object().metadata;
+  if (owner == nullptr) return finished_.note_gone(meta.uid);
+  const ObjectKey key{meta.namespace_, owner->name};
+  if (!change.is_deleted()) return finished_.note_alive(key, owner->uid, meta.uid);
+  const JobFate fate = meaning_of(change.before->status.state.phase).fate;
+  const bool is_end = fate == JobFate::Done || fate == JobFate::Lost;
+  is_end ? finished_.keep(key, change.before) : finished_.note_gone(meta.uid);
 }
 
 void JobFlowController::on_template(const kube::Change<JobTemplate>& change) {
@@ -191,23 +200,25 @@ Outcome JobFlowController::reconcile(const ObjectKey& key, const rt::StopToken& 
     tell_problems(key, *flow, {"status.state.phase " + base::quote(flow->status.state.phase) + " is not known here"});
     return Outcome::done();
   }
-  const ObservedFlow observed = observe(key, *flow);
-  const FlowPlan plan = plan_flow(observed);
+  const auto observed = observe(key, *flow);
+  if (!observed) return Outcome::done();  // that handler marks the flow again
+  const FlowPlan plan = plan_flow(*observed);
   // What is known is written down before anything is done about it: a job that completed and is deleted meanwhile is
   // not made again after a crash.
   const Done is_current = plan.has_news                                ? write_status(key, *flow, plan, stop)
                           : plan.create.empty() && plan.remove.empty() ? Done(Ok{})
                                                                        : check_fresh(key, *flow, stop);
   if (!is_current.ok()) return Outcome::failed(is_current.error());
-  finished_.forget(key, observed.gone);
+  finished_.forget(key, observed->gone);
   return carry_out(key, *flow, plan, stop);
 }
 
-ObservedFlow JobFlowController::observe(const ObjectKey& key, const JobFlow& flow) const {
+std::optional<ObservedFlow> JobFlowController::observe(const ObjectKey& key, const JobFlow& flow) const {
   ObservedFlow observed;
   observed.flow = &flow;
   observed.now = api::Time::from(runtime_.wall_now());
   observed.jobs = jobs_.by_index(indexes::kByController, flow.metadata.uid);
+  if (finished_.misses(key, flow.metadata.uid, observed.jobs)) return std::nullopt;
   observed.gone = finished_.of(key);
   std::erase_if(observed.gone, [&](const auto& entry) {
     const auto* owner = flow_of(*entry.second);

@@ -75,7 +75,7 @@ TEST(JobFlowScenario, F4AllCompletedIsSuccess) {
     f.complete("f-b");
     EXPECT_TRUE(f.reaches("f", "Succeed"));
     EXPECT_EQ(f.names("f", "completedJobs"), "f-a,f-b");
-    EXPECT_EQ(f.counted("succeed"), 1);
+    EXPECT_TRUE(f.counts("succeed", 1));
     f.rest(minutes(1));
     EXPECT_EQ(f.jobs(), "f-a,f-b");
   });
@@ -109,7 +109,7 @@ TEST(JobFlowScenario, F7AFailedJobFailsTheFlow) {
       EXPECT_TRUE(f.has_event("f", "JobFlowFailed", "job f-a is Failed (the test says so)"));
       f.rest(minutes(1));
       EXPECT_EQ(f.jobs(), "f-a");
-      EXPECT_EQ(f.counted("failed"), 1);
+      EXPECT_TRUE(f.counts("failed", 1));
     });
   }
 }
@@ -137,7 +137,7 @@ TEST(JobFlowScenario, UsersA_4442_F8ATerminatedJobFailsTheFlow) {
         EXPECT_FALSE(f.exists(flow + "-b"));
       }
     }
-    EXPECT_EQ(f.counted("failed"), 6);
+    EXPECT_TRUE(f.counts("failed", 6));
   });
 }
 

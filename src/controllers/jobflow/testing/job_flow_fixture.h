@@ -140,6 +140,10 @@ class JobFlowFixture {
         .counter("volcano_jobflow_" + std::string(phase) + "_phase_count", "", {{"jobflow_namespace", "default"}})
         .value();
   }
+  // A controller counts when the answer to its write has come, which may be after others have seen the write.
+  bool counts(std::string_view phase, double times) {
+    return cluster.wait_until([&] { return counted(phase) == times; }, std::chrono::seconds(10));
+  }
   void rest(rt::Duration duration = std::chrono::seconds(2)) { sim::let_pass(runtime_, duration); }
 
   std::shared_ptr<CollectingLogSink> sink;
