@@ -37,6 +37,13 @@ struct FaultClient::State {
   // Every call passes here once: numbers it, writes it down, decides whether it is the one that the process dies at.
   Admission admit(std::string_view verb, const Resource& resource, std::string_view ns, std::string_view name);
 
+  // A part of `most`, by chance.
+  [[nodiscard]] rt::Duration up_to(rt::Duration most) const {
+    if (most <= rt::Duration::zero()) return rt::Duration::zero();
+    const auto count = static_cast<std::uint64_t>(most.count());
+    return rt::Duration(static_cast<rt::Duration::rep>(runtime.random_below(count + 1)));
+  }
+
   // Ends every open watch: the connection is gone.
   void break_streams() {
     std::vector<std::weak_ptr<WatchStream>> open;
@@ -106,10 +113,7 @@ FaultClient::State::Admission FaultClient::State::admit(std::string_view verb, c
     }
     return admission;
   }
-  if (plan.delay_max > rt::Duration::zero()) {
-    admission.delay = rt::Duration(
-        static_cast<rt::Duration::rep>(runtime.random_below(static_cast<std::uint64_t>(plan.delay_max.count()) + 1)));
-  }
+  admission.delay = up_to(plan.delay_max);
   if (away) admission.refusal = away_error();
   if (planned_failure && planned_failure->call == calls) {
     const PlannedFailure failure = *std::exchange(planned_failure, std::nullopt);
@@ -155,10 +159,7 @@ class FaultClient::Stream final : public WatchStream {
       } else if (!recent_.empty() && state_->strikes(plan.event_repeated)) {
         again_.push_back(recent_[state_->runtime.random_below(recent_.size())]);
       }
-      if (plan.event_delay_max > rt::Duration::zero()) {
-        delay += rt::Duration(static_cast<rt::Duration::rep>(
-            state_->runtime.random_below(static_cast<std::uint64_t>(plan.event_delay_max.count()) + 1)));
-      }
+      delay += state_->up_to(plan.event_delay_max);
     }
     if (broken_) {
       inner_->cancel();
@@ -228,7 +229,10 @@ FaultClient::~FaultClient() = default;
 Result<Response> FaultClient::call(const Request& request, const rt::StopToken& stop) {
   State& state = *state_;
   const State::Admission admission = state.admit(to_string(request.verb), request.resource, request.ns, request.name);
-  if (admission.delay > rt::Duration::zero() && stop.wait_for(state.runtime, admission.delay)) {
+  // Part of the way to the server, the rest on the way back: whoever watches may know of a write before its sender.
+  const rt::Duration way_back = state.up_to(admission.delay);
+  const rt::Duration way_there = admission.delay - way_back;
+  if (way_there > rt::Duration::zero() && stop.wait_for(state.runtime, way_there)) {
     return Error::make(Reason::Cancelled, "stopped");
   }
   if (admission.refusal) {
@@ -266,6 +270,7 @@ Result<Response> FaultClient::call(const Request& request, const rt::StopToken& 
     }
   }
   Result<Response> response = inner_.call(request, stop);
+  if (way_back > rt::Duration::zero()) (void)stop.wait_for(state.runtime, way_back);
   if (admission.crash_after_effect) {
     state.break_streams();
     return crashed_error();

@@ -25,7 +25,7 @@ struct FaultPlan {
   // After a write took effect: the answer is lost.
   double lost_reply = 0;  // ConnectionLost
   double timed_out = 0;   // DeadlineExceeded; half of them before it took effect
-  // Latency of each call, up to this.
+  // Latency of each call, up to this; by chance on the way to the server or on the way back.
   rt::Duration delay_max{};
   // Watches. A real server never skips or reorders events; it breaks the stream, which then lacks them.
   double watch_refused = 0;   // 500 at the start

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sort.h"
 #include "rt/sim_test_support.h"
 #include "scheduler/testing/scheduler_world.h"
 #include "sim/actors.h"
@@ -50,18 +51,36 @@ Observed observe(sim::Cluster& cluster, const Gangs& gangs) {
   return seen;
 }
 
-// Every gang of which a part is bound can be completed, and all of them together.
-void expect_completable(Observed seen, const Gangs& gangs) {
-  for (const auto& [node, cpus] : seen.free) EXPECT_GE(cpus, 0) << node << " is overfull";
+// Of the gangs of which a part is bound, those that find no room for the rest when all are completed together. A gang's
+// binds reach the server one by one, so half of it may be seen; its pods still have room then, but not every way of
+// handing out what is free shows it: a pod of 1 CPU may take half of the last room for one of 2. With the largest first
+// none stands in another's way, as long as each size divides the next larger one.
+std::vector<std::string> without_room(Observed seen, const Gangs& gangs) {
+  std::vector<std::string> half_bound;
   for (const auto& [name, gang] : gangs) {
     const int bound = seen.bound[name];
-    if (bound == 0 || bound >= gang.options.min_member) continue;
-    int missing = gang.options.min_member - bound;
+    if (bound > 0 && bound < gang.options.min_member) half_bound.push_back(name);
+  }
+  base::stable_sort(half_bound,
+                    [&](const std::string& a, const std::string& b) { return gangs.at(a).cpus > gangs.at(b).cpus; });
+  std::vector<std::string> stuck;
+  for (const std::string& name : half_bound) {
+    const Gang& gang = gangs.at(name);
+    int missing = gang.options.min_member - seen.bound[name];
     for (auto& [node, cpus] : seen.free) {
       for (; missing > 0 && cpus >= gang.cpus; --missing) cpus -= gang.cpus;
     }
-    EXPECT_EQ(missing, 0) << name << " has " << bound << " of " << gang.options.min_member
-                          << " pods bound and no room for the rest";
+    if (missing > 0) stuck.push_back(name);
+  }
+  return stuck;
+}
+
+// Every gang of which a part is bound can be completed, and all of them together.
+void expect_completable(Observed seen, const Gangs& gangs) {
+  for (const auto& [node, cpus] : seen.free) EXPECT_GE(cpus, 0) << node << " is overfull";
+  for (const std::string& name : without_room(seen, gangs)) {
+    ADD_FAILURE() << name << " has " << seen.bound[name] << " of " << gangs.at(name).options.min_member
+                  << " pods bound and no room for the rest";
   }
 }
 
@@ -150,6 +169,20 @@ kube::FaultPlan bad_network() {
   plan.delay_max = 5ms;
   plan.event_delay_max = 20ms;
   return plan;
+}
+
+// What the tests below judge by: neither too strict nor too lenient.
+TEST(SchedulerSim, RoomForTheRestOfHalfBoundGangs) {
+  const Gangs gangs{{"narrow", gang_of(8)}, {"wide", gang_of(3, 2)}, {"whole", gang_of(2)}, {"waits", gang_of(16)}};
+  Observed seen;
+  seen.bound = {{"narrow", 7}, {"wide", 1}, {"whole", 2}};
+  // The last narrow pod fits on n0, too, but then one of the wide ones would not.
+  seen.free = {{"n0", 2}, {"n1", 2}, {"n2", 0}, {"n3", 1}};
+  EXPECT_EQ(without_room(seen, gangs), std::vector<std::string>{});
+  seen.free["n3"] = 0;
+  EXPECT_EQ(without_room(seen, gangs), std::vector<std::string>{"narrow"});
+  seen.free = {{"n0", 2}, {"n1", 1}, {"n2", 1}, {"n3", 1}};
+  EXPECT_EQ(without_room(seen, gangs), std::vector<std::string>{"wide"});
 }
 
 TEST(SchedulerSim, AllGangsRunWithoutFaults) {

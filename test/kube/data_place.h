@@ -18,6 +18,7 @@
 #include "kube/rest_client.h"
 #include "rt/real_runtime.h"
 #include "sim/stage.h"
+#include "test/kube/activity.h"
 #include "test/kube/admission_process.h"
 #include "test/kube/kube_fixture.h"
 
@@ -73,7 +74,7 @@ class DataPlace final : public sim::Place {
   }
 
   [[nodiscard]] rt::Runtime& runtime() override { return *runtime_; }
-  [[nodiscard]] rt::Duration patience() const override { return std::chrono::milliseconds(500); }
+  void let_pass(rt::Duration time) override { activity_.let_pass(time); }
   [[nodiscard]] kube::Client& own_client() { return *own_; }
   // The admission server, as deploy/karmada/data-controller.yaml starts it.
   void start_admission() {
@@ -94,7 +95,7 @@ class DataPlace final : public sim::Place {
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<kube::RestClient> connect(const std::string& user) {
+  [[nodiscard]] std::unique_ptr<kube::Client> connect(const std::string& user) {
     auto config =
         kube::load_client_config({.kubeconfig = kube_->kubeconfig().string()}, kube::ConfigEnvironment::of_process());
     BASALT_CHECK(config.ok());
@@ -102,7 +103,7 @@ class DataPlace final : public sim::Place {
     if (!user.empty()) config->impersonation.groups = {"system:authenticated"};
     auto client = kube::make_rest_client(*runtime_, Logger(), *config);
     BASALT_CHECK(client.ok());
-    return std::move(*client);
+    return std::make_unique<ActiveClient>(std::move(*client), activity_);
   }
   // The administrator's, who acts as the admission server's user.
   [[nodiscard]] std::string admission_kubeconfig() const {
@@ -190,8 +191,9 @@ class DataPlace final : public sim::Place {
 
   const std::unique_ptr<RealKube> kube_;
   const std::unique_ptr<rt::Runtime> runtime_ = rt::make_real_runtime();
-  const std::unique_ptr<kube::RestClient> admin_;
-  const std::unique_ptr<kube::RestClient> own_;
+  Activity activity_{*runtime_, std::chrono::milliseconds(500)};
+  const std::unique_ptr<kube::Client> admin_;
+  const std::unique_ptr<kube::Client> own_;
   std::unique_ptr<AdmissionProcess> process_;
   std::unique_ptr<TcpProxy> service_;
   int opened_ = 0;

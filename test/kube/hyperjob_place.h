@@ -14,6 +14,7 @@
 #include "kube/rest_client.h"
 #include "rt/real_runtime.h"
 #include "sim/stage.h"
+#include "test/kube/activity.h"
 #include "test/kube/kube_fixture.h"
 #include "test/kube/played_collector.h"
 
@@ -83,10 +84,10 @@ class HyperJobPlace final : public sim::Place {
       : host_(*runtime_,
               {"deploy/namespace.yaml", "deploy/crds", "deploy/karmada/stand-in", "deploy/karmada/rbac.yaml"}) {
     if (!host_.error().empty()) return;
-    admin_ = host_.connect();
-    own_ = host_.connect("volcano-hyperjob-controller");
+    admin_ = std::make_unique<ActiveClient>(host_.connect(), activity_);
+    own_ = std::make_unique<ActiveClient>(host_.connect("volcano-hyperjob-controller"), activity_);
     controllers::hyperjob::client_of_the_controller() = own_.get();
-    collector_client_ = host_.connect();
+    collector_client_ = std::make_unique<ActiveClient>(host_.connect(), activity_);
     collector_ = std::make_unique<PlayedCollector>(
         *runtime_, *collector_client_,
         PlayedCollector::Kinds{.owners = {hyper::kHyperJobs, hyper::kJobs},
@@ -108,7 +109,7 @@ class HyperJobPlace final : public sim::Place {
   }
 
   [[nodiscard]] rt::Runtime& runtime() override { return *runtime_; }
-  [[nodiscard]] rt::Duration patience() const override { return std::chrono::milliseconds(500); }
+  void let_pass(rt::Duration time) override { activity_.let_pass(time); }
   [[nodiscard]] std::unique_ptr<sim::Driver> open(const sim::Cluster::Options&) override {
     auto driver = std::make_unique<HyperJobDriver>(*runtime_, *admin_);
     for (const kube::Resource& resource : {hyper::kHyperJobs, hyper::kJobs, hyper::kPolicies, hyper::kBindings})
@@ -144,11 +145,12 @@ class HyperJobPlace final : public sim::Place {
 
  private:
   const std::unique_ptr<rt::Runtime> runtime_ = rt::make_real_runtime();
+  Activity activity_{*runtime_, std::chrono::milliseconds(500)};
   RealSide host_;
   std::unique_ptr<RealSide> member_;
-  std::unique_ptr<kube::RestClient> admin_;
-  std::unique_ptr<kube::RestClient> own_;
-  std::unique_ptr<kube::RestClient> collector_client_;
+  std::unique_ptr<kube::Client> admin_;
+  std::unique_ptr<kube::Client> own_;
+  std::unique_ptr<kube::Client> collector_client_;
   std::unique_ptr<PlayedCollector> collector_;
 };
 

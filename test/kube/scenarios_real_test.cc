@@ -16,7 +16,9 @@
 #include "rt/real_runtime.h"
 #include "sim/scenario_rows.h"
 #include "sim/stage.h"
+#include "test/kube/activity.h"
 #include "test/kube/kube_fixture.h"
+#include "test/kube/left_out.h"
 #include "test/kube/played_collector.h"
 #include "test/kube/scenario_program.h"
 
@@ -30,30 +32,13 @@ namespace {
 using namespace std::chrono_literals;
 namespace resources = sim::resources;
 
-// What is left out here, and why.
-constexpr std::string_view kLeftOut[] = {
-    // Minutes of waiting are what they are about; on the simulated cluster these cost nothing.
-    "JobWaiting.UsersC_3834_EveryNewReasonAppearsAtOnce", "JobUsers.UsersC_1094_*", "JobUsers.UsersD_559_*",
-    "JobUsers.UsersC_2033_*", "JobTiming.*", "JobPluginsInUse.UsersH_1894_*", "QueueScenario.Q9AChildCannotOpen*",
-    "TtlScenario.T2*", "TtlScenario.T4*", "TtlScenario.AFinishInTheFuture*", "JobFlowLater.AJobOfSomebodyElse*",
-    // Milliseconds decide: what is written before a process ends.
-    "JobCompletedIndexes.UsersA_1226_*", "JobCompletedIndexes.OnlyWitness*", "JobCompletedIndexes.RecordsGather",
-    // How often is written depends on how fast the machine is; `controllers_kube_bench` measures it.
-    "JobLifecycle.TenPodsTakeAtMostEightWrites", "JobFlowLater.NothingIsWritten*",
-    // Watches are delayed on the simulated cluster only.
-    "JobTakeOver.RestartIsFinishedWithLateWatches",
-    // They need a hook inside the embedded API server.
-    "JobWaiting.QuotaIsTold", "PodGroupScenario.Users5027_*",
-    // Pure; nothing to see of a server.
-    "*Plan.*", "QueueWrites.*", "PodGroupCounts.*", "QueueController.*"};
-
-std::unique_ptr<kube::RestClient> connect(rt::Runtime& runtime, const RealKube& kube) {
+std::unique_ptr<kube::Client> connect(rt::Runtime& runtime, const RealKube& kube, Activity& activity) {
   const auto config =
       kube::load_client_config({.kubeconfig = kube.kubeconfig().string()}, kube::ConfigEnvironment::of_process());
   BASALT_CHECK(config.ok());
   auto client = kube::make_rest_client(runtime, Logger(), *config);
   BASALT_CHECK(client.ok());
-  return std::move(*client);
+  return std::make_unique<ActiveClient>(std::move(*client), activity);
 }
 
 const std::vector<kube::Resource>& owned_kinds() {
@@ -77,14 +62,16 @@ const std::vector<kube::Resource>& owner_kinds() {
 class RealPlace final : public sim::Place {
  public:
   explicit RealPlace(std::unique_ptr<RealKube> kube)
-      : kube_(std::move(kube)), admin_(connect(*runtime_, *kube_)), collector_client_(connect(*runtime_, *kube_)) {
+      : kube_(std::move(kube)),
+        admin_(connect(*runtime_, *kube_, activity_)),
+        collector_client_(connect(*runtime_, *kube_, activity_)) {
     collector_ = std::make_unique<PlayedCollector>(
         *runtime_, *collector_client_, PlayedCollector::Kinds{.owners = owner_kinds(), .owned = owned_kinds()});
   }
   ~RealPlace() override { collector_.reset(); }
 
   [[nodiscard]] rt::Runtime& runtime() override { return *runtime_; }
-  [[nodiscard]] rt::Duration patience() const override { return 1s; }
+  void let_pass(rt::Duration time) override { activity_.let_pass(time); }
   [[nodiscard]] std::unique_ptr<sim::Driver> open(const sim::Cluster::Options& options) override {
     auto driver = std::make_unique<sim::Driver>(*runtime_, *admin_);
     for (const kube::Resource& resource : owner_kinds()) wipe(*driver, resource);
@@ -116,8 +103,9 @@ class RealPlace final : public sim::Place {
 
   const std::unique_ptr<RealKube> kube_;
   const std::unique_ptr<rt::Runtime> runtime_ = rt::make_real_runtime();
-  const std::unique_ptr<kube::RestClient> admin_;
-  const std::unique_ptr<kube::RestClient> collector_client_;
+  Activity activity_{*runtime_, 1s};
+  const std::unique_ptr<kube::Client> admin_;
+  const std::unique_ptr<kube::Client> collector_client_;
   std::unique_ptr<PlayedCollector> collector_;
 };
 
@@ -140,5 +128,5 @@ std::unique_ptr<sim::Place> open_cluster(std::string& error) {
 int main(int count, char** arguments) {
   return basalt::test::run_scenarios(
       count, arguments,
-      {.open = basalt::test::open_cluster, .filter = basalt::sim::filter_without(basalt::test::kLeftOut)});
+      {.open = basalt::test::open_cluster, .filter = basalt::sim::filter_without(basalt::test::kLeftOutInRealTime)});
 }

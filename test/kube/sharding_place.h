@@ -11,6 +11,7 @@
 #include "kube/rest_client.h"
 #include "rt/real_runtime.h"
 #include "sim/stage.h"
+#include "test/kube/activity.h"
 #include "test/kube/kube_fixture.h"
 
 // Where the scenarios of the sharding controller play in the kube lane: one real API server for all of them, the
@@ -40,14 +41,14 @@ class ShardingPlace final : public sim::Place {
   [[nodiscard]] RealKube& kube() { return *kube_; }
   [[nodiscard]] rt::Runtime& runtime() override { return *runtime_; }
   // Several times the debounce. What needs longer is waited for.
-  [[nodiscard]] rt::Duration patience() const override { return std::chrono::milliseconds(700); }
+  void let_pass(rt::Duration time) override { activity_.let_pass(time); }
   [[nodiscard]] std::unique_ptr<sim::Driver> open(const sim::Cluster::Options&) override {
     admin_ = connect(false);  // a test before may have taken the server away
     auto driver = std::make_unique<sim::Driver>(*runtime_, *admin_);
     wipe(*driver);
     return driver;
   }
-  [[nodiscard]] std::unique_ptr<kube::RestClient> connect(bool as_controllers) {
+  [[nodiscard]] std::unique_ptr<kube::Client> connect(bool as_controllers) {
     auto config =
         kube::load_client_config({.kubeconfig = kube_->kubeconfig().string()}, kube::ConfigEnvironment::of_process());
     BASALT_CHECK(config.ok());
@@ -58,7 +59,7 @@ class ShardingPlace final : public sim::Place {
     }
     auto client = kube::make_rest_client(*runtime_, Logger(), *config);
     BASALT_CHECK(client.ok());
-    return std::move(*client);
+    return std::make_unique<ActiveClient>(std::move(*client), activity_);
   }
 
   // The one of this program; null if it cannot have one.
@@ -96,8 +97,9 @@ class ShardingPlace final : public sim::Place {
 
   const std::unique_ptr<RealKube> kube_;
   const std::unique_ptr<rt::Runtime> runtime_ = rt::make_real_runtime();
-  const std::unique_ptr<kube::RestClient> own_;
-  std::unique_ptr<kube::RestClient> admin_;
+  Activity activity_{*runtime_, std::chrono::milliseconds(700)};
+  const std::unique_ptr<kube::Client> own_;
+  std::unique_ptr<kube::Client> admin_;
 };
 
 }  // namespace basalt::test

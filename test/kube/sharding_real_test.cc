@@ -97,7 +97,7 @@ class ShardingReal : public ::testing::Test {
   }
 
   rt::Runtime& runtime_ = ShardingPlace::current()->runtime();
-  std::unique_ptr<kube::RestClient> admin_;
+  std::unique_ptr<kube::Client> admin_;
   std::unique_ptr<sim::Driver> api_;
   std::unique_ptr<kube::Metrics> metrics_;
   std::unique_ptr<controllers::ControllerManager> manager_;

@@ -121,7 +121,7 @@ inline kube::Client*& chosen_own_client() {
   return client;
 }
 
-// What a real API server sends to a real admission server. In a simulation the hook takes all bindings.
+// What a real API server sends to a real admission server. In the embedded one the hook takes all bindings.
 inline constexpr const char* kHookedLabel = "basalt.test/hooked";
 
 // A control plane with three clusters; the controller runs on a client that can fail.
@@ -137,12 +137,12 @@ class Plane {
         cluster(*driver_),
         faults(runtime, own_client()) {
     played_system = &system;
-    const bool is_simulated = sim::chosen_place() == nullptr;
-    if (is_simulated) BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
+    const bool is_embedded = dynamic_cast<sim::Cluster*>(driver_.get()) != nullptr;
+    if (is_embedded) BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
     for (const char* name : {"m1", "m2", "m3"}) add_cluster(name);
     cluster.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: volcano-global}\n");
     configure(R"({"endpoint":{"url":"http://played"}})");
-    if (options_.has_hook && is_simulated) {
+    if (options_.has_hook && is_embedded) {
       auto caches = std::make_unique<ClaimCaches>(runtime, cluster.client(), Logger());
       caches->start();
       BASALT_CHECK(caches->wait_synced({}));
@@ -153,7 +153,7 @@ class Plane {
   ~Plane() {
     end();
     if (hook_->caches) hook_->caches->stop();
-    if (auto* simulated = dynamic_cast<sim::Cluster*>(driver_.get())) simulated->stop();
+    if (auto* embedded = dynamic_cast<sim::Cluster*>(driver_.get())) embedded->stop();
     played_system = nullptr;
   }
 

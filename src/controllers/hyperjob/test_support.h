@@ -95,7 +95,8 @@ class Bench {
         owned_(sim::open_cluster(runtime, cluster_options(hooks))),
         cluster(*owned_),
         faults(runtime, client_of_the_controller() != nullptr ? *client_of_the_controller() : cluster.client()) {
-    if (is_simulated()) BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
+    const bool is_embedded = dynamic_cast<sim::Cluster*>(owned_.get()) != nullptr;
+    if (is_embedded) BASALT_CHECK(crds::install_karmada(runtime, cluster.client(), {}).ok());
     for (const char* name : {"c1", "c2"}) {
       cluster.apply(std::string("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: ") + name +
                     "}\nspec: {syncMode: Push}\n");

@@ -50,9 +50,7 @@ TEST(JobLifecycle, Scenario26And32RunsToCompletion) {
     EXPECT_EQ(bench.count("succeeded"), 3);
     EXPECT_EQ(bench.count("running"), 0);
     EXPECT_EQ(bench.pod_names().size(), 2U) << "a finished job got a new pod";
-    const std::string text = bench.process->metrics().to_text();
-    EXPECT_NE(text.find("volcano_job_completed_phase_count{job_name=\"default/j\",queue_name=\"default\"} 1"),
-              std::string::npos);
+    EXPECT_TRUE(bench.measures("volcano_job_completed_phase_count{job_name=\"default/j\",queue_name=\"default\"} 1"));
     // Scenario 73: the series goes with the job.
     bench.cluster.remove(resources::kJobs, "default", "j");
     EXPECT_TRUE(

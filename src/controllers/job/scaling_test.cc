@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include "controllers/job/testing/job_bench.h"
 
 // Scenarios 62 to 74 and 85 of the fact sheet: scaling, order, restarts of the controller; and the users' rows.
@@ -263,7 +265,7 @@ TEST(JobFaults, UsersA_871_UsersF_1492_Scenario72OthersWriteAllTheTime) {
     scheduler.start();
     kubelet.start();
     bench.cluster.apply(JobText{}.yaml());
-    bool over = false;
+    std::atomic<bool> over = false;
     int number = 0;
     rt::Thread writer(bench.cluster.runtime(), "writer", [&] {
       while (!over) {
@@ -275,9 +277,7 @@ TEST(JobFaults, UsersA_871_UsersF_1492_Scenario72OthersWriteAllTheTime) {
     EXPECT_TRUE(bench.reaches("Completed"));
     over = true;
     writer.join();
-    EXPECT_NE(bench.process->metrics().to_text().find("volcano_job_completed_phase_count{job_name=\"default/j\","
-                                                      "queue_name=\"default\"} 1"),
-              std::string::npos);
+    EXPECT_TRUE(bench.measures("volcano_job_completed_phase_count{job_name=\"default/j\",queue_name=\"default\"} 1"));
     kubelet.stop();
     scheduler.stop();
   });

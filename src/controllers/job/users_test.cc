@@ -83,9 +83,8 @@ TEST(JobUsers, UsersA_4828_NotAbortedWhilePodsTerminate) {
     bench.let_pass(20s);
     EXPECT_EQ(bench.phase(), "Aborting");
     bench.cluster.remove(resources::kPods, "default", "j-t-0", 0);
-    bench.let_pass(5s);
+    EXPECT_TRUE(bench.eventually([&] { return bench.count("terminating") == 1; }));
     EXPECT_EQ(bench.phase(), "Aborting");
-    EXPECT_EQ(bench.count("terminating"), 1);
     bench.cluster.remove(resources::kPods, "default", "j-t-1", 0);
     EXPECT_TRUE(bench.reaches("Aborted"));
   });

@@ -314,11 +314,10 @@ TEST(QueueScenario, Q19ADeletedQueueHasNoSeries) {
     f.start();
     f.queue("short-lived");
     f.becomes("short-lived", "Open");
-    f.rest();
-    EXPECT_NE(f.process->metrics().to_text().find("short-lived"), std::string::npos);
+    const auto has_series = [&] { return f.process->metrics().to_text().find("short-lived") != std::string::npos; };
+    EXPECT_TRUE(f.cluster.wait_until(has_series));
     f.cluster.remove(resources::kQueues, "", "short-lived");
-    f.rest();
-    EXPECT_EQ(f.process->metrics().to_text().find("short-lived"), std::string::npos);
+    EXPECT_TRUE(f.cluster.wait_until([&] { return !has_series(); }));
   });
 }
 

@@ -5,36 +5,20 @@ package main
 
 import (
 	"flag"
-	"fmt"
-	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
 	conversion "k8s.io/kubernetes/test/images/agnhost/crd-conversion-webhook"
-	"k8s.io/kubernetes/test/images/agnhost/crd-conversion-webhook/converter"
 	"k8s.io/kubernetes/test/images/agnhost/pause"
 	servehostname "k8s.io/kubernetes/test/images/agnhost/serve-hostname"
 	testwebserver "k8s.io/kubernetes/test/images/agnhost/test-webserver"
 	"k8s.io/kubernetes/test/images/agnhost/webhook"
 )
 
-// The command of the image makes a client of the API server first, which it does not use and for which process nodes give
-// their pods no account. This one begins with what comes after it.
-func serveConversions(command *cobra.Command, _ []string) {
-	flags := command.Flags()
-	certificate, _ := flags.GetString("tls-cert-file")
-	key, _ := flags.GetString("tls-private-key-file")
-	port, _ := flags.GetInt("port")
-	http.HandleFunc("/crdconvert", converter.ServeExampleConvert)
-	http.HandleFunc("/readyz", func(answer http.ResponseWriter, _ *http.Request) { _, _ = answer.Write([]byte("ok")) })
-	klog.Fatal(http.ListenAndServeTLS(fmt.Sprintf(":%d", port), certificate, key, nil))
-}
-
 func main() {
 	root := &cobra.Command{Use: "agnhost", SilenceUsage: true}
-	conversion.CmdCrdConversionWebhook.Run = serveConversions
 	root.AddCommand(conversion.CmdCrdConversionWebhook, pause.CmdPause, servehostname.CmdServeHostname,
 		testwebserver.CmdTestWebserver, webhook.CmdWebhook)
 	// The tests' pods ask for logs by its flags.

@@ -154,6 +154,11 @@ class Bench {
     return ::testing::AssertionFailure() << "not within the limit; the job is " << job().to_text()
                                          << "\nactions: " << actions();
   }
+  // That the metrics have this line; a controller counts when the answer to its write has come, which may be after
+  // others have seen the write.
+  ::testing::AssertionResult measures(std::string_view line) {
+    return eventually([&] { return process->metrics().to_text().find(line) != std::string::npos; });
+  }
   // What the controller said it did, and why.
   std::string actions() {
     std::string all;
