@@ -46,6 +46,8 @@ enum class Shape : std::uint8_t {
   Webhook,
   AdmissionPolicy,
   AdmissionPolicySpec,
+  MutatingPolicy,
+  MutatingPolicySpec,
 };
 
 struct Field {
@@ -127,6 +129,8 @@ constexpr std::array kFields = {
     Field{Shape::AdmissionPolicy, "spec", kDefault, Shape::AdmissionPolicySpec},
     Field{Shape::AdmissionPolicySpec, "matchConditions", by("name"), Shape::Plain},
     Field{Shape::AdmissionPolicySpec, "variables", by("name"), Shape::Plain},
+    Field{Shape::MutatingPolicy, "spec", kDefault, Shape::MutatingPolicySpec},
+    Field{Shape::MutatingPolicySpec, "matchConditions", by("name"), Shape::Plain},
 };
 
 struct KindShape {
@@ -161,6 +165,8 @@ constexpr std::array kKinds = {
     KindShape{"admissionregistration.k8s.io", "MutatingWebhookConfiguration", Shape::WebhookConfiguration},
     KindShape{"admissionregistration.k8s.io", "ValidatingWebhookConfiguration", Shape::WebhookConfiguration},
     KindShape{"admissionregistration.k8s.io", "ValidatingAdmissionPolicy", Shape::AdmissionPolicy},
+    KindShape{"admissionregistration.k8s.io", "MutatingAdmissionPolicy", Shape::MutatingPolicy},
+    KindShape{"apiregistration.k8s.io", "APIService", Shape::WithConditions},
 };
 
 constexpr std::array<std::string_view, 21> kBuiltInGroups = {

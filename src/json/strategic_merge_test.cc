@@ -179,6 +179,11 @@ TEST(StrategicMergeTest, CoreSchemas) {
   EXPECT_EQ(strategy("", "ConfigMap", {"data", "metadata", "ownerReferences"}).kind, Kind::Default);
   EXPECT_EQ(strategy("", "Node", {"spec", "taints"}).kind, Kind::Default);
   EXPECT_EQ(strategy("coordination.k8s.io", "Lease", {"metadata", "finalizers"}).kind, Kind::MergePrimitives);
+  EXPECT_EQ(strategy("apiregistration.k8s.io", "APIService", {"status", "conditions"}).merge_key, "type");
+  constexpr std::string_view kPolicies = "admissionregistration.k8s.io";
+  EXPECT_EQ(strategy(kPolicies, "MutatingAdmissionPolicy", {"spec", "matchConditions"}).merge_key, "name");
+  EXPECT_EQ(strategy(kPolicies, "MutatingAdmissionPolicy", {"spec", "variables"}).kind, Kind::Default);
+  EXPECT_EQ(strategy(kPolicies, "ValidatingAdmissionPolicy", {"spec", "variables"}).merge_key, "name");
   EXPECT_EQ(core_strategic_schema("batch.volcano.sh", "Job"), nullptr);
 }
 

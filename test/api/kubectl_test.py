@@ -165,6 +165,48 @@ def check_explain(kubectl):
     kubectl.says(r"image\s+<string>", "explain", "pod.spec.containers")
 
 
+# What `kubectl get -o yaml` prints of several objects. kubectl cannot leave their check to the server, and makes it by itself.
+LIST = """
+apiVersion: v1
+kind: List
+metadata: {resourceVersion: ""}
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: in-list}
+  %s: {a: b}
+- apiVersion: batch.volcano.sh/v1alpha1
+  kind: Job
+  metadata: {name: in-list}
+  spec:
+    minAvailable: %s
+    tasks:
+    - {name: a, replicas: 1, template: {spec: {restartPolicy: Never, containers: [{name: c, image: nginx, resources: {limits: {cpu: 1}}}]}}}
+"""
+LISTED_MAPS = "apiVersion: v1\nkind: ConfigMapList\nitems: [{apiVersion: v1, kind: ConfigMap, metadata: {name: of-a-kind}}]\n"
+
+
+def check_lists(kubectl):
+    made = kubectl.run("apply", "-f", "-", input=LIST % ("data", "1"))
+    assert "configmap/in-list created" in made and "job.batch.volcano.sh/in-list created" in made, made
+    refused = kubectl.run("apply", "-f", "-", input=LIST % ("dat", '"1"'), expect=1)
+    for text in ('ValidationError(ConfigMap): unknown field "dat" in io.k8s.api.core.v1.ConfigMap',
+                 'ValidationError(Job.spec.minAvailable): invalid type for sh.volcano.batch.v1alpha1.Job.spec.minAvailable: '
+                 'got "string", expected "integer"'):
+        assert text in refused, refused
+    kubectl.says("configmap/of-a-kind created", "apply", "-f", "-", input=LISTED_MAPS)
+    # Everything that there is fits the definitions that the server publishes.
+    everything = kubectl.run("get", "crd,clusterrole,namespace,service,serviceaccount,vcjob,cm,deployment,secret", "-A", "-o", "yaml")
+    again = kubectl.run("apply", "--dry-run=server", "-f", "-", input=everything)
+    for name in ("customresourcedefinition.apiextensions.k8s.io/jobs.batch.volcano.sh", "clusterrole.rbac.authorization.k8s.io/view",
+                 "job.batch.volcano.sh/in-list", "configmap/in-list", "deployment.apps/web", "service/kubernetes"):
+        assert re.search(rf"(?m)^{re.escape(name)} (configured|unchanged) \(server dry run\)$", again), f"{name}:\n{again}"
+    two = kubectl.run("get", "cm/in-list", "vcjob/in-list", "-o", "yaml")
+    kubectl.says(r"configmap/in-list (unchanged|configured)\njob.batch.volcano.sh/in-list (unchanged|configured)", "apply", "-f", "-", input=two)
+    kubectl.says(r"containers\t<\[\]Object>", "explain", "--output=plaintext-openapiv2", "pod.spec")
+    kubectl.says(r"minAvailable\t<integer>", "explain", "--output=plaintext-openapiv2", "vcjob.spec")
+
+
 def check_edit(kubectl):
     kubectl.says("created", "create", "configmap", "edited", "--from-literal=k=before")
     kubectl.environment["KUBE_EDITOR"] = "sed -i s/before/after/"
@@ -209,6 +251,7 @@ def main():
         check_server_side_apply(kubectl)
         check_access(kubectl)
         check_explain(kubectl)
+        check_lists(kubectl)
         check_edit(kubectl)
         check_metrics(kubectl)
         check_watch(kubectl)

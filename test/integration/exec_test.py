@@ -91,15 +91,12 @@ class ExecTest(unittest.TestCase):
     def setUpClass(cls):
         cls.cluster = c.Cluster()
         cls.cluster.__enter__()
+        cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.environment = dict(os.environ, KUBECONFIG=os.path.join(cls.cluster.data, "kubeconfig"), HOME=cls.cluster.data)
         done = cls.kubectl("apply", "-f", "-", text=json.dumps(POD))
         assert done.returncode == 0, done.stderr
         done = cls.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=60s")
         assert done.returncode == 0, done.stderr
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.cluster.__exit__(None, None, None)
 
     @classmethod
     def kubectl(cls, *arguments, text=None, timeout=60):

@@ -32,12 +32,9 @@ class InClusterTest(unittest.TestCase):
     def setUpClass(cls):
         cls.cluster = c.Cluster()
         cls.cluster.__enter__()
+        cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.environment = dict(os.environ, KUBECONFIG=os.path.join(cls.cluster.data, "kubeconfig"), HOME=cls.cluster.data)
         cls.kubectl("create", "namespace", "team")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.cluster.__exit__(None, None, None)
 
     @classmethod
     def kubectl(cls, *arguments, text=None, timeout=60, check=True):

@@ -44,6 +44,14 @@ constexpr std::array<KeyedList, 3> kTwoKeys = {{{"ports", "containerPort", "prot
 
 }  // namespace
 
+std::vector<std::string> list_map_keys(std::string_view field, std::string_view merge_key) {
+  for (const KeyedList& list : kTwoKeys) {
+    if (list.field == field && list.first_key == merge_key)
+      return {std::string(list.first_key), std::string(list.second_key)};
+  }
+  return {std::string(merge_key)};
+}
+
 MergeShape::MergeShape(const ResourceType& type)
     : core_(type.crd_name.empty() ? json::core_strategic_schema(type.group, type.kind)
                                   : json::core_strategic_schema("", "Pod")),
@@ -77,12 +85,7 @@ ListMerge MergeShape::list() const {
 std::vector<std::string> MergeShape::list_keys() const {
   if (!is_by_path()) return schemas_.back() == nullptr ? std::vector<std::string>() : schemas_.back()->list_map_keys;
   if (core_ == nullptr || path_.empty()) return {};
-  const std::string_view key = core_->strategy_of(path_).merge_key;
-  for (const KeyedList& list : kTwoKeys) {
-    if (list.field == path_.back() && list.first_key == key)
-      return {std::string(list.first_key), std::string(list.second_key)};
-  }
-  return {std::string(key)};
+  return list_map_keys(path_.back(), core_->strategy_of(path_).merge_key);
 }
 
 std::optional<json::Value> MergeShape::key_default(std::string_view key) const {

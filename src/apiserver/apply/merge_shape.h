@@ -15,6 +15,10 @@ namespace basalt::apiserver {
 
 enum class ListMerge : std::uint8_t { Atomic, Set, Map };
 
+// The members by which the items of a list of a built-in kind are told apart, by the name of its field and the key that
+// strategic merge patches know it by; for some of them that is not enough.
+[[nodiscard]] std::vector<std::string> list_map_keys(std::string_view field, std::string_view merge_key);
+
 // What is known of the lists and maps of one kind, seen from a place in an object that moves along with its reader.
 // A built-in kind is known by its paths, a custom one by its schema; what neither knows is merged member by member, and
 // its lists are taken as a whole.

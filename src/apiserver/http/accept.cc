@@ -85,16 +85,33 @@ std::optional<Answer> answer_to(const Wish& wish, bool converts) {
   return std::nullopt;
 }
 
-}  // namespace
-
-Result<Answer> negotiate(std::string_view accept, Offer offer) {
-  if (base::trim(accept).empty()) return Answer{};
+// The best first.
+std::vector<Wish> read_wishes(std::string_view accept) {
   std::vector<Wish> wishes;
   for (const std::string_view text : base::split(accept, ',')) {
     if (wishes.size() == kWishesMax) break;
     if (!base::trim(text).empty()) wishes.push_back(read_wish(text));
   }
   base::stable_sort(wishes, [](const Wish& a, const Wish& b) { return a.weight > b.weight; });
+  return wishes;
+}
+
+bool takes(const Wish& wish, std::string_view media_type) {
+  if (wish.weight == 0) return false;
+  const auto range = base::strip_suffix(wish.media_type, "/*");
+  if (!range) return wish.media_type == media_type;
+  return *range == "*" || media_type.substr(0, media_type.find('/')) == *range;
+}
+
+Error not_acceptable(std::string_view offered) {
+  return Error::make(Reason::NotAcceptable, "only the following media types are accepted: " + std::string(offered));
+}
+
+}  // namespace
+
+Result<Answer> negotiate(std::string_view accept, Offer offer) {
+  if (base::trim(accept).empty()) return Answer{};
+  const std::vector<Wish> wishes = read_wishes(accept);
   for (const Wish& wish : wishes) {
     if (auto answer = answer_to(wish, offer.converts)) return *answer;
   }
@@ -104,7 +121,17 @@ Result<Answer> negotiate(std::string_view accept, Offer offer) {
   if (offer.has_protobuf && std::ranges::any_of(wishes, insists)) return Answer{.is_protobuf = true};
   std::string offered = "application/json";
   if (offer.has_protobuf) offered.append(", ").append(proto::kMediaType);
-  return Error::make(Reason::NotAcceptable, "only the following media types are accepted: " + offered);
+  return not_acceptable(offered);
+}
+
+Result<std::size_t> choose_media_type(std::string_view accept, std::span<const std::string_view> offered) {
+  if (base::trim(accept).empty()) return 0;
+  for (const Wish& wish : read_wishes(accept)) {
+    for (std::size_t i = 0; i < offered.size(); ++i) {
+      if (takes(wish, offered[i])) return i;
+    }
+  }
+  return not_acceptable(base::join(offered, ", "));
 }
 
 }  // namespace basalt::apiserver

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string_view>
 
 #include "base/result.h"
@@ -23,5 +25,9 @@ struct Offer {
   bool has_protobuf = false;  // it has a protobuf form
 };
 [[nodiscard]] Result<Answer> negotiate(std::string_view accept, Offer offer);
+
+// Which of the offered media types is sent, by its place: the first that the best wish takes, whatever its parameters
+// but the weight say. The first offered one without a header. NotAcceptable if no wish takes any.
+[[nodiscard]] Result<std::size_t> choose_media_type(std::string_view accept, std::span<const std::string_view> offered);
 
 }  // namespace basalt::apiserver

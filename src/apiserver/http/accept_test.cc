@@ -78,6 +78,22 @@ TEST(Accept, ProtobufForThoseWhoInsist) {
   EXPECT_EQ(chosen(protobuf, true, false), "406");
 }
 
+TEST(Accept, OneOfSeveralMediaTypes) {
+  constexpr std::string_view kOffered[] = {"application/json", "application/x", "text/x"};
+  const auto place = [&](std::string_view accept) {
+    const auto found = choose_media_type(accept, kOffered);
+    return found.ok() ? static_cast<int>(*found) : -found.error().code;
+  };
+  EXPECT_EQ(place(""), 0);
+  EXPECT_EQ(place("*/*"), 0);
+  EXPECT_EQ(place("text/*, application/json;q=0.9"), 2);
+  EXPECT_EQ(place("application/x, application/json"), 1);
+  EXPECT_EQ(place("application/x;q=0.1, application/json;q=0.2"), 0);
+  EXPECT_EQ(place("application/y, application/x;a=b"), 1);
+  EXPECT_EQ(place("application/x;q=0"), -406);
+  EXPECT_EQ(place("app/*, image/png"), -406);
+}
+
 TEST(Accept, WhatCannotBeConverted) {
   EXPECT_EQ(chosen(kTable, false), "406");
   EXPECT_EQ(chosen(kMetadata, false), "406");

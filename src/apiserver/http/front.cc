@@ -8,7 +8,7 @@
 #include "apiserver/http/audit_log.h"
 #include "apiserver/http/authentication.h"
 #include "apiserver/http/discovery.h"
-#include "apiserver/http/openapi.h"
+#include "apiserver/http/openapi_endpoint.h"
 #include "apiserver/http/request_metrics.h"
 #include "apiserver/http/request_parser.h"
 #include "apiserver/http/table.h"
@@ -61,10 +61,6 @@ bool has_protobuf_form(const ResourceType& type) {
   return type.crd_name.empty() && proto::message_of_kind(type.api_version(), type.kind) != nullptr;
 }
 
-Error not_acceptable(std::string_view offered) {
-  return Error::make(Reason::NotAcceptable, "only the following media types are accepted: " + std::string(offered));
-}
-
 Error not_acceptable_as(std::string_view kind, std::string_view what) {
   return Error::make(Reason::NotAcceptable,
                      "you requested " + std::string(kind) + ", but the requested object is " + std::string(what));
@@ -72,12 +68,6 @@ Error not_acceptable_as(std::string_view kind, std::string_view what) {
 
 // How much of an object comes with its row of a table.
 constexpr std::string_view kIncludes[] = {"None", "Metadata", "Object"};
-
-// Whether a client takes the protobuf form of a document and nothing else.
-bool wants_only_protobuf(std::string_view accept) {
-  return accept.find("protobuf") != std::string_view::npos && accept.find("json") == std::string_view::npos &&
-         accept.find("*/*") == std::string_view::npos;
-}
 
 // What is asked every few seconds and says nothing about anybody.
 bool is_health_path(std::string_view path) { return path == "/healthz" || path == "/livez" || path == "/readyz"; }
@@ -128,6 +118,7 @@ class FrontImpl final : public Front {
         options_(std::move(options)),
         later_(dynamic_cast<LaterCalls*>(&server)),
         authenticator_(options_.tokens, server),
+        openapi_(server),
         metrics_(std::make_shared<RequestMetrics>(runtime)),
         pump_(runtime, log_, options_.watches) {}
 
@@ -281,22 +272,17 @@ class FrontImpl final : public Front {
       responder.respond(200, {{"Content-Type", found->content_type}, {"Vary", "Accept"}}, std::move(found->body));
       return true;
     }
-    const auto stored_crd = [this](const std::string& name) -> std::optional<json::Value> {
-      Store& store = server_.store();
-      const EntryRef entry = store.get(store.resource("apiextensions.k8s.io/customresourcedefinitions"), "", name);
-      auto crd = entry ? json::Value::parse(*entry->object()) : Result<json::Value>(json::Value());
-      if (!entry || !crd.ok()) return std::nullopt;
-      return std::move(*crd);
-    };
-    if (request.path == "/openapi/v2" && wants_only_protobuf(accept)) {
-      fail(responder, not_acceptable("application/json"));
+    auto document = openapi_.answer(request.path, accept, net::find_header(request.headers, "if-none-match"));
+    if (!document.ok()) {
+      fail(responder, document.error());
       return true;
     }
-    if (auto found = openapi_document(*types, request.path, stored_crd)) {
-      responder.respond(200, json_headers(), std::move(*found));
-      return true;
-    }
-    return false;
+    if (!*document) return false;
+    net::Headers headers = headers_of((*document)->content_type);
+    headers.emplace_back("ETag", (*document)->tag);
+    headers.emplace_back("Vary", "Accept");
+    responder.respond((*document)->status, std::move(headers), std::move((*document)->body));
+    return true;
   }
 
   static void fail(net::Responder& responder, const Error& error) {
@@ -500,6 +486,7 @@ class FrontImpl final : public Front {
   FrontOptions options_;
   LaterCalls* const later_;  // of the server; null if it has none
   Authenticator authenticator_;
+  OpenApiEndpoint openapi_;
   const std::shared_ptr<RequestMetrics> metrics_;
   WatchPump pump_;
   std::unique_ptr<net::HttpServer> http_;

@@ -1,5 +1,6 @@
 #include "apiserver/http/openapi.h"
 
+#include "apiserver/http/openapi_protobuf.h"
 #include "apiserver/http/openapi_schemas.h"
 #include "base/strings.h"
 
@@ -7,7 +8,6 @@ namespace basalt::apiserver {
 namespace {
 
 constexpr std::string_view kRoot = "/openapi/v3";
-constexpr std::string_view kSecond = "/openapi/v2";
 
 std::string path_of(const ResourceType& type) {
   return type.group.empty() ? "api/" + type.version : "apis/" + type.group + "/" + type.version;
@@ -86,23 +86,26 @@ void add_type(const ResourceType& type, const CrdLookup& crd, const Style& style
   }
 }
 
-std::string second_document(const TypeTable& types, const CrdLookup& crd) {
+json::Value second_document(const TypeTable& types, const CrdLookup& crd) {
   const Style style{OpenApiVersion::V2};
   json::Object paths;
   OpenApiSchemas schemas(style.version);
   for (const auto& type : types.all()) add_type(*type, crd, style, paths, schemas);
-  return json::Value(json::Object{{"definitions", schemas.take()},
-                                  {"info", json::Object{{"title", "Kubernetes"}, {"version", "v1"}}},
-                                  {"paths", std::move(paths)},
-                                  {"swagger", "2.0"}})
-      .to_text();
+  return json::Object{{"definitions", schemas.take()},
+                      {"info", json::Object{{"title", "Kubernetes"}, {"version", "v1"}}},
+                      {"paths", std::move(paths)},
+                      {"swagger", "2.0"}};
 }
 
 }  // namespace
 
-std::optional<std::string> openapi_document(const TypeTable& types, std::string_view path, const CrdLookup& crd) {
+std::optional<std::string> openapi_document(const TypeTable& types, std::string_view path, const CrdLookup& crd,
+                                            OpenApiForm form) {
   if (path == kRoot) return index_of(types).to_text();
-  if (path == kSecond) return second_document(types, crd);
+  if (path == kOpenApiV2Path) {
+    const json::Value document = second_document(types, crd);
+    return form == OpenApiForm::Protobuf ? to_openapi_protobuf(document) : document.to_text();
+  }
   const auto wanted = base::strip_prefix(path, std::string(kRoot) + "/");
   if (!wanted) return std::nullopt;
   const Style style{OpenApiVersion::V3};

@@ -5,9 +5,11 @@
 #include <span>
 #include <utility>
 
+#include "apiserver/apply/merge_shape.h"
 #include "apiserver/proto/field_shapes.h"
 #include "apiserver/proto/tables.h"
 #include "base/strings.h"
+#include "json/strategic_core.h"
 
 namespace basalt::apiserver {
 namespace {
@@ -69,9 +71,9 @@ json::Value either(std::string_view one, std::string_view other) {
 }
 
 // Messages that are something else than an object in JSON.
-std::optional<json::Value> special(MessageForm form, OpenApiVersion version) {
+std::optional<json::Value> special(const MessageFact& fact, OpenApiVersion version) {
   const bool is_v2 = version == OpenApiVersion::V2;
-  switch (form) {
+  switch (fact.form) {
     case MessageForm::Quantity:
       return is_v2 ? json::Value(json::Object{{"type", "string"}}) : either("string", "number");
     case MessageForm::IntOrString: {
@@ -85,9 +87,13 @@ std::optional<json::Value> special(MessageForm form, OpenApiVersion version) {
     case MessageForm::Duration:
       return json::Object{{"type", "string"}};
     case MessageForm::Raw:
-    case MessageForm::Union:
-    case MessageForm::Items:
+      // JSON is any value there is.
+      if (std::string_view(fact.name) == "JSON") return json::Object();
       return json::Object{{"type", "object"}};
+    case MessageForm::Union:
+      return json::Object();
+    case MessageForm::Items:
+      return json::Object{{"type", "array"}, {"items", json::Object{{"type", "string"}}}};
     case MessageForm::Object:
       break;
   }
@@ -115,6 +121,25 @@ const MessageFact& message(std::uint16_t index) { return proto::message_facts()[
 
 std::string full_name(const MessageFact& fact) { return std::string(fact.package) + "." + fact.name; }
 
+// The kind that the message is; null if it is only a part of others.
+const proto::KindFact* kind_of_message(std::uint16_t index) {
+  for (const proto::KindFact& kind : proto::kind_facts()) {
+    if (kind.message == index && *kind.api_version != '\0') return &kind;
+  }
+  return nullptr;
+}
+
+std::string_view group_of(const proto::KindFact& kind) {
+  const auto parts = base::split_once(kind.api_version, '/');
+  return parts ? parts->first : std::string_view();
+}
+
+json::Value keys_of_list(std::string_view field, std::string_view merge_key) {
+  json::Array keys;
+  for (const std::string& key : list_map_keys(field, merge_key)) keys.emplace_back(key);
+  return keys;
+}
+
 void describe(std::span<const Described> texts, std::string_view field, json::Value& schema) {
   for (const Described& one : texts) {
     if (one.field == field) schema.as_object().set("description", one.text);
@@ -129,6 +154,27 @@ void drop_required(json::Object& schema, std::string_view name) {
 }
 
 }  // namespace
+
+// Until its end, the message is one of another kind, or that of a field.
+class OpenApiSchemas::Place {
+ public:
+  Place(OpenApiSchemas& schemas, std::string_view group, std::string_view kind, std::vector<std::string_view> path = {})
+      : schemas_(schemas), strategies_(schemas.strategies_), path_(std::move(schemas.path_)) {
+    schemas.strategies_ = json::core_strategic_schema(group, kind);
+    schemas.path_ = std::move(path);
+  }
+  ~Place() {
+    schemas_.strategies_ = strategies_;
+    schemas_.path_ = std::move(path_);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  OpenApiSchemas& schemas_;
+  const json::StrategicSchema* const strategies_;
+  std::vector<std::string_view> path_;
+};
 
 std::string OpenApiSchemas::name_of(const ResourceType& type) {
   if (type.crd_name.empty()) {
@@ -158,23 +204,45 @@ std::string OpenApiSchemas::add_message(std::uint16_t index) {
   if (messages_.insert(index).second && schemas_.find(name) == nullptr) {
     // The name is taken first: messages may refer to themselves.
     schemas_.set(name, json::Object());
+    std::optional<Place> as_kind;
+    if (const proto::KindFact* kind = kind_of_message(index)) as_kind.emplace(*this, group_of(*kind), kind->kind);
     json::Value schema = schema_of_message(index);
     schemas_.set(name, std::move(schema));
   }
   return name;
 }
 
+void OpenApiSchemas::put_strategy(json::Value& field) const {
+  if (strategies_ == nullptr) return;
+  const json::FieldStrategy strategy = strategies_->strategy_of(path_);
+  std::string patching = strategy.retain_keys ? "retainKeys" : "";
+  json::Object& schema = field.as_object();
+  switch (strategy.kind) {
+    case json::FieldStrategy::Kind::Default:
+      break;
+    case json::FieldStrategy::Kind::Replace:
+      patching = "replace";
+      break;
+    case json::FieldStrategy::Kind::MergeByKey:
+      patching = patching.empty() ? "merge" : "merge," + patching;
+      schema.set("x-kubernetes-patch-merge-key", strategy.merge_key);
+      schema.set("x-kubernetes-list-type", "map");
+      schema.set("x-kubernetes-list-map-keys", keys_of_list(path_.back(), strategy.merge_key));
+      break;
+    case json::FieldStrategy::Kind::MergePrimitives:
+      patching = "merge";
+      schema.set("x-kubernetes-list-type", "set");
+      break;
+  }
+  if (!patching.empty()) schema.set("x-kubernetes-patch-strategy", patching);
+}
+
 json::Value OpenApiSchemas::schema_of_message(std::uint16_t index) {
   const MessageFact& fact = message(index);
-  if (auto other = special(fact.form, version_)) return *other;
+  if (auto other = special(fact, version_)) return *other;
   const bool is_metadata = std::string_view(fact.name) == "ObjectMeta";
   json::Object properties;
   for (const FieldFact& field : proto::field_facts().subspan(fact.first_field, fact.field_count)) {
-    json::Value one = field.form == Form::Message ? json::Value() : scalar(field.form);
-    if (field.form == Form::Message) {
-      const auto other = special(message(field.message).form, version_);
-      one = other ? *other : member_reference(add_message(field.message));
-    }
     if (field.shape == Shape::Inline) {
       const json::Value inner = schema_of_message(field.message);
       if (const json::Value* members = inner.find("properties"); members != nullptr && members->is_object()) {
@@ -182,9 +250,17 @@ json::Value OpenApiSchemas::schema_of_message(std::uint16_t index) {
       }
       continue;
     }
+    path_.emplace_back(field.json_name);
+    json::Value one = field.form == Form::Message ? json::Value() : scalar(field.form);
+    if (field.form == Form::Message) {
+      const auto other = special(message(field.message), version_);
+      one = other ? *other : member_reference(add_message(field.message));
+    }
     if (field.shape == Shape::Repeated) one = json::Object{{"type", "array"}, {"items", std::move(one)}};
     if (field.shape == Shape::Map) one = json::Object{{"type", "object"}, {"additionalProperties", std::move(one)}};
     if (is_metadata) describe(kMetadataFields, field.json_name, one);
+    put_strategy(one);
+    path_.pop_back();
     properties.set(field.json_name, std::move(one));
   }
   json::Object schema{{"type", "object"}, {"properties", std::move(properties)}};
@@ -196,6 +272,7 @@ void OpenApiSchemas::add_builtin(const ResourceType& type) {
   const MessageFact* fact = proto::message_of_kind(type.api_version(), type.kind);
   if (fact == nullptr) return;
   const auto index = static_cast<std::uint16_t>(fact - proto::message_facts().data());
+  const Place place(*this, type.group, type.kind);
   json::Value schema = schema_of_message(index);
   if (!schema.is_object()) return;
   put_kind(type, schema.as_object());
@@ -203,6 +280,7 @@ void OpenApiSchemas::add_builtin(const ResourceType& type) {
 }
 
 std::string OpenApiSchemas::add_metadata() {
+  const Place place(*this, "", "Pod", {"metadata"});  // as every kind has it
   std::string name;
   for (std::uint16_t i = 0; i < proto::message_facts().size(); ++i) {
     if (std::string_view(message(i).name) == "ObjectMeta") name = add_message(i);

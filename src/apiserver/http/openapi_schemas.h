@@ -4,8 +4,10 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apiserver/registry/resource_type.h"
+#include "json/strategic_merge.h"
 #include "json/value.h"
 
 namespace basalt::apiserver {
@@ -34,8 +36,14 @@ class OpenApiSchemas {
   [[nodiscard]] json::Value schema_of_message(std::uint16_t index);
   [[nodiscard]] json::Value member_reference(const std::string& name) const;
   std::string add_metadata();
+  void put_strategy(json::Value& field) const;
+
+  // Where in which kind the message stands whose schema is being made: what is said of merging its fields hangs on it.
+  class Place;
 
   const OpenApiVersion version_;
+  const json::StrategicSchema* strategies_ = nullptr;
+  std::vector<std::string_view> path_;
   json::Object schemas_;
   std::set<std::uint16_t> messages_;
 };
