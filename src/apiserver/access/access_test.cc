@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
 
-class AccessTest : public testing::Test {
+class AccessTest : public ::testing::Test {
  protected:
   AccessTest() : runtime_(rt::make_real_runtime()) {
     ApiServer::Options options;

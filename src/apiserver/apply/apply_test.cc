@@ -40,7 +40,7 @@ TEST(FieldSet, SubtractsAndIntersectsByPath) {
   EXPECT_EQ(a.encode(), parse(R"({"f:x": {}})"));
 }
 
-class ApplyTest : public testing::Test {
+class ApplyTest : public ::testing::Test {
  protected:
   ApplyTest() : runtime_(rt::make_real_runtime()) {
     auto opened = ApiServer::open(*runtime_, Logger(), ApiServer::Options());

@@ -15,7 +15,7 @@ namespace {
 const kube::Resource kCrds{"apiextensions.k8s.io", "v1", "customresourcedefinitions"};
 const kube::Resource kToys{"example.com", "v1", "toys"};
 
-class SchemaRulesTest : public testing::Test {
+class SchemaRulesTest : public ::testing::Test {
  protected:
   SchemaRulesTest() : runtime_(rt::make_real_runtime()) {
     server_ = *ApiServer::open(*runtime_, Logger(), ApiServer::Options());

@@ -16,7 +16,7 @@
 namespace basalt::apiserver {
 namespace {
 
-class AuditLogTest : public testing::Test {
+class AuditLogTest : public ::testing::Test {
  protected:
   AuditLogTest() : runtime_(rt::make_real_runtime()) {
     std::string name = (std::filesystem::temp_directory_path() / "basalt-audit-XXXXXX").string();

@@ -11,7 +11,7 @@
 namespace basalt::apiserver {
 namespace {
 
-class KubernetesService : public testing::Test {
+class KubernetesService : public ::testing::Test {
  protected:
   void run(const std::function<void()>& body) {
     auto runtime = rt::SimRuntime::make({});

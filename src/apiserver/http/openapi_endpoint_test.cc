@@ -54,7 +54,7 @@ spec:
 )";
 }
 
-class OpenApiEndpointTest : public testing::Test {
+class OpenApiEndpointTest : public ::testing::Test {
  protected:
   OpenApiEndpointTest() : runtime_(rt::make_real_runtime()) {
     server_ = *ApiServer::open(*runtime_, Logger(), ApiServer::Options());

@@ -23,7 +23,7 @@ class SilentResponder final : public net::Responder {
   void on_close(std::function<void()>) override {}
 };
 
-class RequestMetricsTest : public testing::Test {
+class RequestMetricsTest : public ::testing::Test {
  protected:
   RequestMetricsTest() : metrics_(std::make_shared<RequestMetrics>(*runtime_)) {
     server_ = *ApiServer::open(*runtime_, Logger(), ApiServer::Options());

@@ -21,7 +21,7 @@ const std::string kScope =
     "matchConstraints: {resourceRules: [{apiGroups: ['', apps], apiVersions: [v1], operations: [CREATE, UPDATE], "
     "resources: [configmaps, deployments]}]}";
 
-class MutationTest : public testing::Test {
+class MutationTest : public ::testing::Test {
  protected:
   MutationTest() : runtime_(rt::make_real_runtime()), audit_(std::make_shared<AuditAnnotations>()) {
     server_ = *ApiServer::open(*runtime_, Logger(), ApiServer::Options());

@@ -29,7 +29,7 @@ std::string file_text(const std::string& path) {
   return text;
 }
 
-class PolicyTest : public testing::Test {
+class PolicyTest : public ::testing::Test {
  protected:
   PolicyTest() : runtime_(rt::make_real_runtime()) {
     server_ = *ApiServer::open(*runtime_, Logger(), ApiServer::Options());

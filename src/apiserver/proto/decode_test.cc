@@ -40,7 +40,7 @@ std::string lease_spec(std::string_view spec) {
   return decoded("coordination.k8s.io/v1", "Lease", bytes_field(2, spec));
 }
 
-class Sample : public testing::TestWithParam<std::string> {};
+class Sample : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Sample, IsWhatJsonSays) {
   auto value = decode_object(sample_body(GetParam()));
@@ -59,7 +59,7 @@ TEST_P(Sample, MayBeCutOff) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Sample, testing::ValuesIn(sample_names()),
+INSTANTIATE_TEST_SUITE_P(All, Sample, ::testing::ValuesIn(sample_names()),
                          [](const auto& sample) { return sample.param; });
 
 TEST(ProtoTables, AreOrdered) {

@@ -16,7 +16,7 @@
 namespace basalt::apiserver::proto {
 namespace {
 
-class Encoded : public testing::TestWithParam<std::string> {};
+class Encoded : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Encoded, IsReadAsItWas) {
   const json::Value object = sample_object(GetParam());
@@ -27,7 +27,7 @@ TEST_P(Encoded, IsReadAsItWas) {
   EXPECT_EQ(again->to_pretty_text(), object.to_pretty_text());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Encoded, testing::ValuesIn(sample_names()), [](const auto& one) { return one.param; });
+INSTANTIATE_TEST_SUITE_P(All, Encoded, ::testing::ValuesIn(sample_names()), [](const auto& one) { return one.param; });
 
 std::string hex_of(std::string_view text) {
   return base::hex_encode(encode_object(json::Value::parse(text).value()).value());

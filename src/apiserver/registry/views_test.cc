@@ -41,7 +41,7 @@ spec:
             properties: {a: {type: string}, b: {type: string, nullable: true}}
 )";
 
-class ViewsTest : public testing::Test {
+class ViewsTest : public ::testing::Test {
  protected:
   ViewsTest() : runtime_(rt::make_real_runtime()) {
     server_ = *ApiServer::open(*runtime_, Logger(), ApiServer::Options());

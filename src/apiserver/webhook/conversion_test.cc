@@ -42,7 +42,7 @@ json::Value converted(json::Value object, const std::string& wanted) {
   return object;
 }
 
-class ConversionTest : public testing::Test {
+class ConversionTest : public ::testing::Test {
  protected:
   using Change = std::function<void(json::Object& review)>;
 

@@ -22,7 +22,7 @@ namespace {
 const kube::Resource kSecrets{"", "v1", "secrets"};
 const kube::Resource kPods{"", "v1", "pods"};
 
-class WebhookTest : public testing::Test {
+class WebhookTest : public ::testing::Test {
  protected:
   // The `response` of the review, without its uid.
   using Answer = std::function<json::Object(const std::string& path, const json::Value& request)>;
