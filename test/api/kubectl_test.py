@@ -163,6 +163,8 @@ def without_certificate(kubectl):
 def check_explain(kubectl):
     kubectl.says(r"minAvailable\s+<integer>", "explain", "vcjob.spec")
     kubectl.says(r"image\s+<string>", "explain", "pod.spec.containers")
+    kubectl.says(r"default\s+<JSON>", "explain", "crd.spec.versions.schema.openAPIV3Schema")
+    kubectl.says(r"FIELD: default <JSON>", "explain", "crd.spec.versions.schema.openAPIV3Schema.default")
 
 
 # What `kubectl get -o yaml` prints of several objects. kubectl cannot leave their check to the server, and makes it by itself.

@@ -160,9 +160,12 @@ TEST_F(OpenApiEndpointTest, BuiltInKindsSayHowTheirListsAreMerged) {
   EXPECT_NE(property("io.k8s.api.core.v1.PersistentVolumeClaimStatus", "conditions").find(R"(patch-merge-key":"type")"),
             std::string::npos);
   // Values of any type, and a list that is a message of its own.
-  const std::string crd = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
-  EXPECT_EQ(property(crd, "default"), "{}");
-  EXPECT_EQ(property(crd, "additionalProperties"), "{}");
+  const std::string crds = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.";
+  EXPECT_EQ(property(crds + "JSONSchemaProps", "default"), R"({"$ref":"#/definitions/)" + crds + R"(JSON"})");
+  EXPECT_EQ(openapi_schema_of(definitions.at(crds + "JSON")).find("type"), nullptr);
+  EXPECT_EQ(property(crds + "JSONSchemaProps", "additionalProperties"),
+            R"({"$ref":"#/definitions/)" + crds + R"(JSONSchemaPropsOrBool"})");
+  EXPECT_EQ(openapi_schema_of(definitions.at(crds + "JSONSchemaPropsOrBool")).find("type"), nullptr);
   EXPECT_EQ(property("io.k8s.api.authorization.v1.SubjectAccessReviewSpec", "extra"),
             R"({"additionalProperties":{"items":{"type":"string"},"type":"array"},"type":"object"})");
 }

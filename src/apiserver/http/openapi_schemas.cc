@@ -70,6 +70,12 @@ json::Value either(std::string_view one, std::string_view other) {
   return json::Object{{"oneOf", json::Array{json::Object{{"type", one}}, json::Object{{"type", other}}}}};
 }
 
+// Messages of which no type can be said. They keep a schema of their own, as kubectl explains a field of no type by the
+// name of what it refers to.
+bool is_of_any_type(const MessageFact& fact) {
+  return fact.form == MessageForm::Union || std::string_view(fact.name) == "JSON";
+}
+
 // Messages that are something else than an object in JSON.
 std::optional<json::Value> special(const MessageFact& fact, OpenApiVersion version) {
   const bool is_v2 = version == OpenApiVersion::V2;
@@ -87,11 +93,10 @@ std::optional<json::Value> special(const MessageFact& fact, OpenApiVersion versi
     case MessageForm::Duration:
       return json::Object{{"type", "string"}};
     case MessageForm::Raw:
-      // JSON is any value there is.
-      if (std::string_view(fact.name) == "JSON") return json::Object();
+      if (is_of_any_type(fact)) return json::Object{{"description", "Any JSON value."}};
       return json::Object{{"type", "object"}};
     case MessageForm::Union:
-      return json::Object();
+      return json::Object{{"description", "One of several forms of a value."}};
     case MessageForm::Items:
       return json::Object{{"type", "array"}, {"items", json::Object{{"type", "string"}}}};
     case MessageForm::Object:
@@ -253,7 +258,8 @@ json::Value OpenApiSchemas::schema_of_message(std::uint16_t index) {
     path_.emplace_back(field.json_name);
     json::Value one = field.form == Form::Message ? json::Value() : scalar(field.form);
     if (field.form == Form::Message) {
-      const auto other = special(message(field.message), version_);
+      const MessageFact& inner = message(field.message);
+      const auto other = is_of_any_type(inner) ? std::nullopt : special(inner, version_);
       one = other ? *other : member_reference(add_message(field.message));
     }
     if (field.shape == Shape::Repeated) one = json::Object{{"type", "array"}, {"items", std::move(one)}};
