@@ -48,7 +48,14 @@ class TestConnection final : public net::TcpConnection {
 
   // The program.
   void say(std::string_view bytes) { events().on_bytes(bytes); }
-  void end(const Done& how) { events().on_ended(how); }
+  void end(const Done& how) {
+    const net::TcpEvents last = events();
+    {
+      rt::MutexLock lock(mutex_);
+      events_ = {};  // as a real one: nothing comes after the end
+    }
+    last.on_ended(how);
+  }
   void be_lazy() {
     rt::MutexLock lock(mutex_);
     is_lazy_ = true;
