@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,12 +41,25 @@ TEST(FieldSet, SubtractsAndIntersectsByPath) {
   EXPECT_EQ(a.encode(), parse(R"({"f:x": {}})"));
 }
 
+// Gives everything a label, whatever it had there, once it is switched on.
+class Labels final : public AdmissionHook {
+ public:
+  [[nodiscard]] bool handles(const AdmissionRequest&) const override { return is_on; }
+  Done mutate(AdmissionRequest&, json::Value& object) override {
+    object.ensure_path({"metadata", "labels", "by"}) = "hook";
+    return Ok{};
+  }
+  Done validate(AdmissionRequest&, const json::Value*) override { return Ok{}; }
+  std::atomic<bool> is_on = false;
+};
+
 class ApplyTest : public ::testing::Test {
  protected:
   ApplyTest() : runtime_(rt::make_real_runtime()) {
     auto opened = ApiServer::open(*runtime_, Logger(), ApiServer::Options());
     EXPECT_TRUE(opened.ok());
     server_ = std::move(*opened);
+    server_->add_admission_hook(labels_);
     EXPECT_TRUE(server_->start().ok());
   }
   ~ApplyTest() override { server_->stop(); }
@@ -88,6 +102,7 @@ class ApplyTest : public ::testing::Test {
 
   static inline const kube::Resource kConfigMaps{"", "v1", "configmaps"};
   static inline const kube::Resource kDeployments{"apps", "v1", "deployments"};
+  const std::shared_ptr<Labels> labels_ = std::make_shared<Labels>();
   std::unique_ptr<rt::Runtime> runtime_;
   std::unique_ptr<ApiServer> server_;
 };
@@ -178,17 +193,6 @@ TEST_F(ApplyTest, ObjectsThatNobodyTrackedBelongToTheTimeBefore) {
 constexpr std::string_view kDeployment = R"({"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{
   "selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[)";
 
-// Gives everything a label, whatever it had there.
-class Labels final : public AdmissionHook {
- public:
-  [[nodiscard]] bool handles(const AdmissionRequest&) const override { return true; }
-  Done mutate(AdmissionRequest&, json::Value& object) override {
-    object.ensure_path({"metadata", "labels", "by"}) = "hook";
-    return Ok{};
-  }
-  Done validate(AdmissionRequest&, const json::Value*) override { return Ok{}; }
-};
-
 TEST_F(ApplyTest, WhatHooksAddBelongsToNobodyAndACreateIsNotAboutTheStatus) {
   kube::Request request;
   request.verb = kube::Verb::Create;
@@ -204,7 +208,7 @@ TEST_F(ApplyTest, WhatHooksAddBelongsToNobodyAndACreateIsNotAboutTheStatus) {
       << managers(*without);
   EXPECT_EQ(managers(*without).find(".status"), std::string::npos) << managers(*without);
 
-  server_->add_admission_hook(std::make_shared<Labels>());
+  labels_->is_on = true;
   request.body.replace(request.body.find(R"("d")"), 3, R"("e")");
   const auto with = call(request);
   ASSERT_TRUE(with.ok()) << with.error().message;
