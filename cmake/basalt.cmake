@@ -98,7 +98,7 @@ endfunction()
 
 # The longest tests begin first: a lane that starts its longest one last waits for it with one processor idle. ctest learns this
 # by itself, but not in a new checkout. Seconds under AddressSanitizer, or in the lane `kube`.
-set(BASALT_LONG_TESTS scenarios_real_test=95 informer_real_test=78 controllers_manager_test=60 kube_test=50 leader_real_test=49
+set(BASALT_LONG_TESTS controllers_threads_test=100 scenarios_real_test=95 informer_real_test=78 controllers_manager_test=60 kube_test=50 leader_real_test=49
   controllers_job_test=43 webhooks_real_test=33 kube_fixture_test=31)
 
 # basalt_test(name LANE unit SOURCES a_test.cc LIBRARIES basalt_x [TIMEOUT seconds] [SHARDS n] [SIMULATED])

@@ -162,7 +162,9 @@ TEST(DataDependency, EveryTermOfAPolicyIsConstrainedAndFreedAgain) {
     })) << terms();
     plane.cluster.remove(kClaims, "default", "c");
     ASSERT_TRUE(plane.wait_claim("c", "gone"));
-    EXPECT_EQ(terms(), R"([{"affinityName":"a"},{"affinityName":"b","exclude":["m3"]}])");
+    EXPECT_TRUE(plane.cluster.wait_until([&] {
+      return terms() == R"([{"affinityName":"a"},{"affinityName":"b","exclude":["m3"]}])";
+    })) << terms();
   });
 }
 

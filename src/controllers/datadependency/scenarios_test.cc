@@ -29,7 +29,7 @@ TEST(DataDependency, TheWorkloadIsSteeredAndReleased) {
     EXPECT_TRUE(plane.cluster.wait_until([&] { return !plane.is_gated("w"); }));
     plane.cluster.remove(kClaims, "default", "c");
     ASSERT_TRUE(plane.wait_claim("c", "gone"));
-    EXPECT_EQ(plane.excluded("w"), "none");
+    EXPECT_TRUE(plane.wait_excluded("w", "none"));
     EXPECT_TRUE(plane.cluster.wait_until([&] { return plane.bound_claims(kOrders) == 0; }));
   });
 }
