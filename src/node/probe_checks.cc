@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/strings.h"
-#include "json/value.h"
 #include "node/prober.h"
 
 namespace basalt::node {
@@ -32,14 +31,6 @@ Result<std::uint16_t> port_of(const api::IntOrString& port, const api::core::Con
   return Error::make(Reason::InvalidInput, "port " + base::quote(port.to_string()) +
                                                " is neither a number from 1 to 65535 nor the name of " +
                                                "one of the ports of container " + container.name);
-}
-
-// Members that the generated description does not know; null if there is none of that name.
-json::Value unknown_member(const json::UnknownFields& unknown, std::string_view name) {
-  if (unknown.empty()) return nullptr;
-  const auto all = json::Value::parse("{" + std::string(unknown.members()) + "}");
-  const json::Value* found = all.ok() ? all->find(name) : nullptr;
-  return found != nullptr ? *found : nullptr;
 }
 
 // What may not stand in a URL is escaped; a fragment is not for servers.
@@ -73,26 +64,19 @@ Result<NetworkCheck> http_check(const api::core::HttpGetAction& action, const ap
     return Error::make(Reason::InvalidInput, "scheme " + base::quote(action.scheme) + " is neither HTTP nor HTTPS");
   HttpCheck check;
   check.url = scheme + "://" + (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port) + url_path(action.path);
-  const json::Value headers = unknown_member(action.unknown, "httpHeaders");
-  if (headers.is_array()) {
-    for (const json::Value& header : headers.as_array())
-      check.headers.emplace_back(header.string_at({"name"}), header.string_at({"value"}));
-  }
+  for (const api::core::HttpHeader& header : action.http_headers) check.headers.emplace_back(header.name, header.value);
   return NetworkCheck(std::move(check));
 }
 
-Result<NetworkCheck> grpc_check(const json::Value& action, std::string_view pod_address) {
-  const json::Value* number = action.find("port");
-  const auto port = port_number(number != nullptr && number->is_int() ? number->as_int() : 0);
+Result<NetworkCheck> grpc_check(const api::core::GrpcAction& action, std::string_view pod_address) {
+  const auto port = port_number(action.port);
   if (!port) return Error::make(Reason::InvalidInput, "the port of the grpc probe is not a number from 1 to 65535");
-  return NetworkCheck(GrpcCheck{host_or("", pod_address), *port, std::string(action.string_at({"service"}))});
+  return NetworkCheck(GrpcCheck{host_or("", pod_address), *port, action.service});
 }
 
 }  // namespace
 
-bool has_network_check(const api::core::Probe& probe) {
-  return probe.http_get || probe.tcp_socket || unknown_member(probe.unknown, "grpc").is_object();
-}
+bool has_network_check(const api::core::Probe& probe) { return probe.http_get || probe.tcp_socket || probe.grpc; }
 
 Result<NetworkCheck> network_check(const api::core::Probe& probe, const api::core::Container& container,
                                    std::string_view pod_address) {
@@ -101,7 +85,8 @@ Result<NetworkCheck> network_check(const api::core::Probe& probe, const api::cor
     BASALT_TRY(const std::uint16_t port, port_of(probe.tcp_socket->port, container));
     return NetworkCheck(TcpCheck{host_or(probe.tcp_socket->host, pod_address), port});
   }
-  return grpc_check(unknown_member(probe.unknown, "grpc"), pod_address);
+  if (probe.grpc) return grpc_check(*probe.grpc, pod_address);
+  return Error::make(Reason::InvalidInput, "the probe asks nothing over the network");
 }
 
 }  // namespace basalt::node

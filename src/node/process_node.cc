@@ -43,7 +43,7 @@ ProcessNode::ProcessNode(rt::Runtime& runtime, kube::Client& client, const Logge
       pods_(runtime, client, log_,
             {.reflector = {.resource = kube::resource_of<api::core::Pod>(),
                            .field_selector = "spec.nodeName=" + options_.node.name},
-             .indexes = {{"uid", [](const WholePod& pod,
+             .indexes = {{"uid", [](const api::core::Pod& pod,
                                     std::vector<std::string>& values) { values.push_back(pod.metadata.uid); }}}}),
       queue_(runtime, {.name = "pods"}),
       exited_(runtime) {
@@ -53,7 +53,7 @@ ProcessNode::ProcessNode(rt::Runtime& runtime, kube::Client& client, const Logge
   for (const auto& [name, value] : options_.environment) set_variable(base_environment_, name, value);
   set_variable(base_environment_, ProcessHost::kMarkVariable, host_.mark());
   set_variable(base_environment_, ProcessHost::kProgramMarkVariable, host_.program_mark());
-  pods_.add_handler([this](const kube::Change<WholePod>& change) {
+  pods_.add_handler([this](const kube::Change<api::core::Pod>& change) {
     if (change.before) queue_.add(change.before->metadata.uid);
     if (change.after) queue_.add(change.after->metadata.uid);
   });

@@ -18,7 +18,6 @@
 #include "node/pod_machine.h"
 #include "node/pod_volumes.h"
 #include "node/process_host.h"
-#include "node/whole_pod.h"
 #include "rt/runtime.h"
 #include "rt/stop.h"
 #include "rt/workers.h"
@@ -143,7 +142,7 @@ class ProcessNode final : public Node {
 
   // Self-locking.
   rt::StopSource stop_;
-  kube::Informer<WholePod> pods_;
+  kube::Informer<api::core::Pod> pods_;
   rt::WorkQueue<std::string> queue_;
   std::unique_ptr<rt::Workers<std::string>> workers_;
 

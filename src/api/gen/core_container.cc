@@ -547,6 +547,46 @@ bool is_empty(const ExecAction& value) {
 
 bool ExecAction::operator==(const ExecAction& other) const = default;
 
+void decode(json::Reader& reader, HttpHeader& value) {
+  if (!reader.begin_object()) return;
+  std::string_view key;
+  while (reader.next_member(key)) {
+    switch (key.size()) {
+      case 4:
+        if (key == "name") {
+          codec::field(reader, value.name);
+          continue;
+        }
+        break;
+      case 5:
+        if (key == "value") {
+          codec::field(reader, value.value);
+          continue;
+        }
+        break;
+      default:
+        break;
+    }
+    value.unknown.take(reader, key);
+  }
+}
+
+void encode(json::Writer& writer, const HttpHeader& value) {
+  writer.begin_object();
+  codec::member_always(writer, "name", value.name);
+  codec::member_always(writer, "value", value.value);
+  writer.raw_members(value.unknown.members());
+  writer.end_object();
+}
+
+bool is_empty(const HttpHeader& value) {
+  return codec::is_zero(value.name) &&
+         codec::is_zero(value.value) &&
+         value.unknown.empty();
+}
+
+bool HttpHeader::operator==(const HttpHeader& other) const = default;
+
 void decode(json::Reader& reader, HttpGetAction& value) {
   if (!reader.begin_object()) return;
   std::string_view key;
@@ -572,6 +612,12 @@ void decode(json::Reader& reader, HttpGetAction& value) {
           continue;
         }
         break;
+      case 11:
+        if (key == "httpHeaders") {
+          codec::field(reader, value.http_headers);
+          continue;
+        }
+        break;
       default:
         break;
     }
@@ -585,6 +631,7 @@ void encode(json::Writer& writer, const HttpGetAction& value) {
   codec::member_always(writer, "port", value.port);
   codec::member(writer, "host", value.host);
   codec::member(writer, "scheme", value.scheme);
+  codec::member(writer, "httpHeaders", value.http_headers);
   writer.raw_members(value.unknown.members());
   writer.end_object();
 }
@@ -594,10 +641,51 @@ bool is_empty(const HttpGetAction& value) {
          codec::is_zero(value.port) &&
          codec::is_zero(value.host) &&
          codec::is_zero(value.scheme) &&
+         codec::is_zero(value.http_headers) &&
          value.unknown.empty();
 }
 
 bool HttpGetAction::operator==(const HttpGetAction& other) const = default;
+
+void decode(json::Reader& reader, GrpcAction& value) {
+  if (!reader.begin_object()) return;
+  std::string_view key;
+  while (reader.next_member(key)) {
+    switch (key.size()) {
+      case 4:
+        if (key == "port") {
+          codec::field(reader, value.port);
+          continue;
+        }
+        break;
+      case 7:
+        if (key == "service") {
+          codec::field(reader, value.service);
+          continue;
+        }
+        break;
+      default:
+        break;
+    }
+    value.unknown.take(reader, key);
+  }
+}
+
+void encode(json::Writer& writer, const GrpcAction& value) {
+  writer.begin_object();
+  codec::member_always(writer, "port", value.port);
+  codec::member(writer, "service", value.service);
+  writer.raw_members(value.unknown.members());
+  writer.end_object();
+}
+
+bool is_empty(const GrpcAction& value) {
+  return codec::is_zero(value.port) &&
+         codec::is_zero(value.service) &&
+         value.unknown.empty();
+}
+
+bool GrpcAction::operator==(const GrpcAction& other) const = default;
 
 void decode(json::Reader& reader, TcpSocketAction& value) {
   if (!reader.begin_object()) return;
@@ -645,6 +733,10 @@ void decode(json::Reader& reader, Probe& value) {
       case 4:
         if (key == "exec") {
           codec::field(reader, value.exec);
+          continue;
+        }
+        if (key == "grpc") {
+          codec::field(reader, value.grpc);
           continue;
         }
         break;
@@ -706,6 +798,7 @@ void encode(json::Writer& writer, const Probe& value) {
   codec::member(writer, "exec", value.exec);
   codec::member(writer, "httpGet", value.http_get);
   codec::member(writer, "tcpSocket", value.tcp_socket);
+  codec::member(writer, "grpc", value.grpc);
   codec::member(writer, "initialDelaySeconds", value.initial_delay_seconds);
   codec::member(writer, "timeoutSeconds", value.timeout_seconds);
   codec::member(writer, "periodSeconds", value.period_seconds);
@@ -720,6 +813,7 @@ bool is_empty(const Probe& value) {
   return codec::is_zero(value.exec) &&
          codec::is_zero(value.http_get) &&
          codec::is_zero(value.tcp_socket) &&
+         codec::is_zero(value.grpc) &&
          codec::is_zero(value.initial_delay_seconds) &&
          codec::is_zero(value.timeout_seconds) &&
          codec::is_zero(value.period_seconds) &&

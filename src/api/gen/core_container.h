@@ -205,6 +205,21 @@ void decode(json::Reader& reader, ExecAction& value);
 void encode(json::Writer& writer, const ExecAction& value);
 [[nodiscard]] bool is_empty(const ExecAction& value);
 
+// A header of a request.
+struct HttpHeader {
+  // Its name.
+  std::string name;
+  // Its value.
+  std::string value;
+  // Members that this description does not know.
+  json::UnknownFields unknown;
+
+  bool operator==(const HttpHeader& other) const;
+};
+void decode(json::Reader& reader, HttpHeader& value);
+void encode(json::Writer& writer, const HttpHeader& value);
+[[nodiscard]] bool is_empty(const HttpHeader& value);
+
 // A request to a container.
 struct HttpGetAction {
   // Path of the request.
@@ -215,6 +230,8 @@ struct HttpGetAction {
   std::string host;
   // `HTTP` or `HTTPS`.
   std::string scheme;
+  // Headers of the request.
+  std::vector<HttpHeader> http_headers;
   // Members that this description does not know.
   json::UnknownFields unknown;
 
@@ -223,6 +240,21 @@ struct HttpGetAction {
 void decode(json::Reader& reader, HttpGetAction& value);
 void encode(json::Writer& writer, const HttpGetAction& value);
 [[nodiscard]] bool is_empty(const HttpGetAction& value);
+
+// A question to the health service of a container.
+struct GrpcAction {
+  // Port, by number.
+  std::int32_t port = 0;
+  // What is asked about; the whole server when absent.
+  std::string service;
+  // Members that this description does not know.
+  json::UnknownFields unknown;
+
+  bool operator==(const GrpcAction& other) const;
+};
+void decode(json::Reader& reader, GrpcAction& value);
+void encode(json::Writer& writer, const GrpcAction& value);
+[[nodiscard]] bool is_empty(const GrpcAction& value);
 
 // A connection to a container.
 struct TcpSocketAction {
@@ -247,6 +279,8 @@ struct Probe {
   std::optional<HttpGetAction> http_get;
   // Open a connection.
   std::optional<TcpSocketAction> tcp_socket;
+  // Ask the health service.
+  std::optional<GrpcAction> grpc;
   // Wait before the first test.
   std::int32_t initial_delay_seconds = 0;
   // Time allowed for a test.
