@@ -36,8 +36,9 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # What it is lenient about is what precompiled headers ask for (cmake/unity.cmake).
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # What it is lenient about is what precompiled headers ask for (cmake/unity.cmake). What a source includes it learns from the
+  # compilation itself instead of reading all headers before it.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 ${CCACHE})
 endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Wno-sign-conversion
@@ -63,7 +64,7 @@ endif()
 include_directories(${CMAKE_SOURCE_DIR}/src)
 
 function(basalt_library name)
-  cmake_parse_arguments(ARG "SIMULATED" "TEST_SHARDS" "DEPENDS;LIBRARIES;TEST_DEPENDS;TEST_LIBRARIES;SUBFOLDERS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TEST_SHARDS" "DEPENDS;LIBRARIES;TEST_DEPENDS;TEST_LIBRARIES;SUBFOLDERS" ${ARGN})
   set(patterns *.cc)
   foreach(sub ${ARG_SUBFOLDERS})
     list(APPEND patterns ${sub}/*.cc)
@@ -87,11 +88,7 @@ function(basalt_library name)
     if(NOT ARG_TEST_SHARDS)
       set(ARG_TEST_SHARDS 1)
     endif()
-    set(simulated)
-    if(ARG_SIMULATED)
-      set(simulated SIMULATED)
-    endif()
-    basalt_test(${name}_test LANE unit SHARDS ${ARG_TEST_SHARDS} ${simulated} SOURCES ${tests}
+    basalt_test(${name}_test LANE unit SHARDS ${ARG_TEST_SHARDS} SOURCES ${tests}
       LIBRARIES basalt_${name} ${test_depends} ${ARG_TEST_LIBRARIES})
   endif()
 endfunction()
@@ -101,13 +98,9 @@ endfunction()
 set(BASALT_LONG_TESTS controllers_threads_test=100 scenarios_real_test=95 informer_real_test=78 controllers_manager_test=60 kube_test=50 leader_real_test=49
   controllers_job_test=43 webhooks_real_test=33 kube_fixture_test=31)
 
-# basalt_test(name LANE unit SOURCES a_test.cc LIBRARIES basalt_x [TIMEOUT seconds] [SHARDS n] [SIMULATED])
-# SIMULATED: it has no threads but the fibers of simulations, so ThreadSanitizer could see nothing and does not get it.
+# basalt_test(name LANE unit SOURCES a_test.cc LIBRARIES basalt_x [TIMEOUT seconds] [SHARDS n])
 function(basalt_test name)
-  cmake_parse_arguments(ARG "SIMULATED" "LANE;TIMEOUT;SHARDS" "SOURCES;LIBRARIES" ${ARGN})
-  if(ARG_SIMULATED AND BASALT_SANITIZE STREQUAL "thread")
-    return()
-  endif()
+  cmake_parse_arguments(ARG "" "LANE;TIMEOUT;SHARDS" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
@@ -137,7 +130,7 @@ function(basalt_test name)
 endfunction()
 
 # A fuzz target: fuzz/<name>_fuzz.cc with LLVMFuzzerTestOneInput. Built by the preset `fuzz`; elsewhere the same file is
-# linked with a driver that replays the corpus, so that every build runs the corpus as a test.
+# linked with a driver that replays the corpus, so that it is a test too.
 function(basalt_fuzz name)
   cmake_parse_arguments(ARG "" "" "LIBRARIES" ${ARGN})
   add_executable(${name}_fuzz ${name}_fuzz.cc)

@@ -24,8 +24,50 @@ set(BASALT_STANDARD_HEADERS <algorithm> <array> <atomic> <charconv> <chrono> <co
   <fstream> <functional> <map> <memory> <mutex> <optional> <random> <set> <span> <sstream> <string> <string_view>
   <unordered_map> <utility> <vector>)
 
+# Where nothing is optimised, clang takes half the time of g++, and what both make fits together.
 function(basalt_test_options target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_SOURCE_DIR}/tools/unity/by-clang;${CMAKE_CXX_COMPILER};${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+endfunction()
+
+# Our libraries that a target is linked with, those of its libraries included.
+function(basalt_libraries_of result target)
+  set(found)
+  set(ahead ${target})
+  while(ahead)
+    list(POP_FRONT ahead one)
+    foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
+      get_target_property(libraries ${one} ${property})
+      foreach(library ${libraries})
+        if(library MATCHES "^basalt_" AND NOT library IN_LIST found)
+          list(APPEND found ${library})
+          list(APPEND ahead ${library})
+        endif()
+      endforeach()
+    endforeach()
+  endwhile()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+# Of the inline functions that several objects define, the linker takes those of the first. The libraries come before the tests,
+# so that the optimised ones are taken: simulations run at three times the speed of unoptimised ones.
+function(basalt_link_libraries_first target)
+  basalt_libraries_of(libraries ${target})
+  if("basalt_json" IN_LIST libraries)  # in the builds with sanitizers it alone is optimised
+    list(REMOVE_ITEM libraries basalt_json)
+    list(PREPEND libraries basalt_json)
+  endif()
+  set(files)
+  foreach(library ${libraries})
+    get_target_property(type ${library} TYPE)
+    if(type STREQUAL "STATIC_LIBRARY")
+      string(APPEND files " $<TARGET_FILE:${library}>")
+    endif()
+  endforeach()
+  target_link_options(${target} PRIVATE "SHELL:-Wl,--whole-archive${files} -Wl,--no-whole-archive")
 endfunction()
 
 # basalt_precompiled(name header...): a target whose precompiled headers others use.
@@ -51,6 +93,7 @@ function(basalt_unity)
     get_target_property(own_options ${target} COMPILE_OPTIONS)
     if(target MATCHES "_test$")
       basalt_test_options(${target})
+      basalt_link_libraries_first(${target})
       target_precompile_headers(${target} REUSE_FROM precompiled_for_tests)
     elseif(NOT own_options MATCHES "-O")
       # A precompiled header serves only what is optimised like itself.

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "base/check.h"
+#include "base/kept_by_thread.h"
 
 namespace basalt::json {
 namespace {
@@ -54,7 +55,7 @@ Object take_sorted(Pending<Key>* first, std::size_t count, std::vector<Pending<K
   return Object::of_sorted(std::move(sorted));
 }
 
-// What a Builder collects open containers in. A thread keeps it from one text to the next, up to a size.
+// What a Builder collects open containers in; kept up to a size.
 struct BuilderStacks {
   static constexpr std::size_t kKeptMax = 256;  // members, elements
 
@@ -62,26 +63,24 @@ struct BuilderStacks {
   std::vector<Value> elements;
   std::vector<Pending<std::string_view>*> order;
 
-  static BuilderStacks& of_this_thread() {
-    thread_local BuilderStacks stacks;
-    return stacks;
-  }
   [[nodiscard]] bool is_small() const { return members.capacity() <= kKeptMax && elements.capacity() <= kKeptMax; }
 };
 
 // Reads values by recursion, once per level, within the reader's depth limit. Members and elements are collected on
 // stacks that all levels share, so that every container is allocated once, at its final size.
 class Builder {
+  using Kept = base::KeptByThread<Builder, BuilderStacks>;
+
  public:
-  Builder(Reader& reader, bool duplicates_are_errors) : reader_(reader), duplicates_are_errors_(duplicates_are_errors) {
-    std::swap(stacks_, BuilderStacks::of_this_thread());
+  Builder(Reader& reader, bool duplicates_are_errors)
+      : reader_(reader), duplicates_are_errors_(duplicates_are_errors), stacks_(Kept::take()) {
     members_.reserve(32);  // more are seldom open at once in an API object
   }
   ~Builder() {
     members_.clear();
     elements_.clear();
     order_.clear();
-    if (stacks_.is_small()) std::swap(stacks_, BuilderStacks::of_this_thread());
+    if (stacks_.is_small()) Kept::give(std::move(stacks_));
   }
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
 #include <vector>
 
@@ -73,7 +74,7 @@ TEST(TokenBucket, AcquireServesInOrderAndKeepsTheRate) {
   run_seeds(1, 50, [](SimRuntime& runtime) {
     TokenBucket bucket(runtime, {.per_second = 100, .burst = 1});
     std::vector<Thread> threads;
-    int acquired = 0;
+    std::atomic<int> acquired = 0;
     for (int i = 0; i < 5; ++i) {
       threads.emplace_back(runtime, "t", [&] {
         for (int j = 0; j < 20; ++j) {

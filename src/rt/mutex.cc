@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/sanitizers.h"
 #include "rt/internal/place.h"
 
 namespace basalt::rt {
@@ -25,7 +26,7 @@ void pause_briefly() {
 }
 
 // Of the operating system's thread. Fibers of a simulation share it, which is right: none of them holds a lock while
-// another one runs.
+// another one runs. So ThreadSanitizer must not take it for theirs.
 struct HeldLocks {
   struct Held {
     const Mutex* mutex = nullptr;
@@ -38,13 +39,13 @@ struct HeldLocks {
 
 thread_local HeldLocks held_locks;
 
-void push(const Mutex* mutex, std::source_location where) {
+BASALT_UNSEEN_BY_TSAN void push(const Mutex* mutex, std::source_location where) {
   HeldLocks& locks = held_locks;
   if (locks.count < kNamedMax) locks.held[static_cast<std::size_t>(locks.count)] = {mutex, where};
   ++locks.count;
 }
 
-void pop(const Mutex* mutex) {
+BASALT_UNSEEN_BY_TSAN void pop(const Mutex* mutex) {
   HeldLocks& locks = held_locks;
   BASALT_CHECK(locks.count > 0);
   // Usually the last one; a lock released out of order moves the later ones down.
@@ -57,7 +58,7 @@ void pop(const Mutex* mutex) {
   --locks.count;
 }
 
-const HeldLocks::Held* find(const Mutex* mutex) {
+BASALT_UNSEEN_BY_TSAN const HeldLocks::Held* find(const Mutex* mutex) {
   for (int i = 0; i < std::min(held_locks.count, kNamedMax); ++i) {
     const auto& held = held_locks.held[static_cast<std::size_t>(i)];
     if (held.mutex == mutex) return &held;
@@ -65,7 +66,7 @@ const HeldLocks::Held* find(const Mutex* mutex) {
   return nullptr;
 }
 
-const HeldLocks::Held* find_other_than(const Mutex* mutex) {
+BASALT_UNSEEN_BY_TSAN const HeldLocks::Held* find_other_than(const Mutex* mutex) {
   for (int i = 0; i < std::min(held_locks.count, kNamedMax); ++i) {
     const auto& held = held_locks.held[static_cast<std::size_t>(i)];
     if (held.mutex != mutex) return &held;
@@ -99,11 +100,11 @@ void Mutex::unlock() BASALT_NO_THREAD_SAFETY_ANALYSIS {
   mutex_.unlock();
 }
 
-int locks_held_by_this_thread() { return held_locks.count; }
+BASALT_UNSEEN_BY_TSAN int locks_held_by_this_thread() { return held_locks.count; }
 
 namespace internal {
 
-bool check_may_wait(const Mutex* released, std::source_location where, bool fatal) {
+BASALT_UNSEEN_BY_TSAN bool check_may_wait(const Mutex* released, std::source_location where, bool fatal) {
   const HeldLocks& locks = held_locks;
   const int allowed = released != nullptr ? 1 : 0;
   if (locks.count == allowed && locks.no_wait_inside == nullptr) return true;
@@ -122,9 +123,11 @@ bool check_may_wait(const Mutex* released, std::source_location where, bool fata
   return false;
 }
 
-NoWaitScope::NoWaitScope(const char* what) : outer_(held_locks.no_wait_inside) { held_locks.no_wait_inside = what; }
+BASALT_UNSEEN_BY_TSAN NoWaitScope::NoWaitScope(const char* what) : outer_(held_locks.no_wait_inside) {
+  held_locks.no_wait_inside = what;
+}
 
-NoWaitScope::~NoWaitScope() { held_locks.no_wait_inside = outer_; }
+BASALT_UNSEEN_BY_TSAN NoWaitScope::~NoWaitScope() { held_locks.no_wait_inside = outer_; }
 
 }  // namespace internal
 }  // namespace basalt::rt

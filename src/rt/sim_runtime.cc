@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "rt/internal/place.h"
+#include "rt/internal/race_detector.h"
 #include "rt/internal/sim_fiber.h"
 #include "rt/random.h"
 
@@ -18,6 +19,10 @@ class SimRuntimeImpl;
 // Set while the calling thread is inside run(), so that a wait from anywhere else is refused.
 static thread_local const SimRuntimeImpl* running_simulation = nullptr;
 
+// Its own state is used by all fibers without a lock, and unseen by ThreadSanitizer (UnseenScope). What that sees as
+// ordered: a thread after what its starter did; who joined, after what the ended one did; who settled, after all; main,
+// which is the test and looks at everything, after all that ran before it goes on, and all others after it. Besides
+// these there are locks and atomics only, as on the operating system.
 class SimRuntimeImpl final : public SimRuntime {
  public:
   explicit SimRuntimeImpl(Options options)
@@ -37,12 +42,15 @@ class SimRuntimeImpl final : public SimRuntime {
   [[nodiscard]] std::uint64_t trace_hash() const override { return trace_hash_; }
   [[nodiscard]] std::vector<std::string> dump() const override;
 
-  [[nodiscard]] Instant now() const override { return now_; }
-  [[nodiscard]] WallTime wall_now() const override { return options_.start + now_.time_since_epoch(); }
-  [[nodiscard]] std::uint64_t random() override { return user_random_.next(); }
+  [[nodiscard]] BASALT_UNSEEN_BY_TSAN Instant now() const override { return now_; }
+  [[nodiscard]] WallTime wall_now() const override { return options_.start + now().time_since_epoch(); }
+  [[nodiscard]] std::uint64_t random() override {
+    const UnseenScope unseen;
+    return user_random_.next();
+  }
   [[nodiscard]] bool is_simulated() const override { return true; }
   // Outside of run() there is one thread, which is none of the fibers.
-  [[nodiscard]] std::uint64_t this_thread_id() const override {
+  [[nodiscard]] BASALT_UNSEEN_BY_TSAN std::uint64_t this_thread_id() const override {
     return running_simulation == this ? current_->id : ~std::uint64_t{0};
   }
   [[nodiscard]] bool was_abandoned() const override { return abandoned_; }
@@ -63,7 +71,7 @@ class SimRuntimeImpl final : public SimRuntime {
   std::unique_ptr<ConditionImpl> make_condition() override;
 
  private:
-  static void fiber_main(void* argument);
+  BASALT_UNSEEN_BY_TSAN static void fiber_main(void* argument);
   void check_inside(std::source_location where) const;
   void make_runnable(SimFiber& fiber);
   void wait(SimFiber::State state, Instant deadline, std::source_location where);
@@ -72,7 +80,7 @@ class SimRuntimeImpl final : public SimRuntime {
   void wake_without_reason();
   void hand_over();
   void set_current(SimFiber& fiber);
-  [[noreturn]] void end(SimFiber& fiber);
+  [[noreturn]] BASALT_UNSEEN_BY_TSAN void end(SimFiber& fiber);
   void fail(std::string problem);
   void forget(SimFiber& fiber);
   void bury_ended();
@@ -101,12 +109,16 @@ class SimRuntimeImpl final : public SimRuntime {
   std::vector<SimFiber*> runnable_;
   std::vector<SimFiber*> settling_;
   DeadlineHeap<SimFiber> deadlines_;  // of those that wait with a deadline
+  // Only their addresses are used, for hand_on() and take_over().
+  char done_by_all_ = 0;
+  char done_by_main_ = 0;
 };
 
 class SimCondition final : public Runtime::ConditionImpl {
  public:
   explicit SimCondition(SimRuntimeImpl& runtime) : runtime_(runtime) {}
   ~SimCondition() override {
+    const UnseenScope unseen;
     BASALT_CHECK_MSG(waiters_.empty(), "a condition was destroyed while a thread waits on it");
   }
 
@@ -120,9 +132,11 @@ class SimCondition final : public Runtime::ConditionImpl {
   }
   // Any waiter may be the one: code that counts on an order is wrong on the operating system too.
   void notify_one() override {
+    const UnseenScope unseen;
     if (!waiters_.empty()) runtime_.wake_notified(*waiters_[runtime_.choose(waiters_.size())]);
   }
   void notify_all() override {
+    const UnseenScope unseen;
     while (!waiters_.empty()) runtime_.wake_notified(*waiters_.back());
   }
 
@@ -153,14 +167,17 @@ class SimThreadHandle final : public Runtime::ThreadHandle {
 SimRuntime::Report SimRuntimeImpl::run(std::function<void()> main) {
   BASALT_CHECK_MSG(!started_, "a simulation runs once");
   started_ = true;
+  share_errno();
   FiberContext root;
   root_ = &root;
   const auto* outer = std::exchange(running_simulation, this);
   start_thread("main", std::move(main));
+  const UnseenScope unseen;
   main_ = live_.back().get();
   if (SimFiber* first = next_runnable(); first != nullptr) {
     set_current(*first);
     root.switch_to(*first->context);
+    take_over(&done_by_all_);
   }
   bury_ended();
   over_ = true;
@@ -176,6 +193,7 @@ SimRuntime::Report SimRuntimeImpl::run(std::function<void()> main) {
 }
 
 std::unique_ptr<Runtime::ThreadHandle> SimRuntimeImpl::start_thread(std::string name, std::function<void()> body) {
+  const UnseenScope unseen;
   BASALT_CHECK_MSG(!over_, "a thread was started after the simulation: " + name);
   auto fiber = std::make_shared<SimFiber>();
   fiber->id = ++last_id_;
@@ -185,6 +203,7 @@ std::unique_ptr<Runtime::ThreadHandle> SimRuntimeImpl::start_thread(std::string 
   fiber->index = live_.size();
   live_.push_back(fiber);
   runnable_.push_back(fiber.get());
+  hand_on(fiber.get());
   return std::make_unique<SimThreadHandle>(*this, std::move(fiber));
 }
 
@@ -196,8 +215,11 @@ std::unique_ptr<Runtime::ConditionImpl> SimRuntimeImpl::make_condition() {
 void SimRuntimeImpl::fiber_main(void* argument) {
   auto& self = *static_cast<SimRuntimeImpl*>(argument);
   SimFiber& fiber = *self.current_;
+  unseen_begins();
   fiber.context->entered();
   self.bury_ended();
+  unseen_ends();
+  take_over(&fiber);
   [&]() noexcept {
     const std::function<void()> body = std::move(fiber.body);
     body();
@@ -231,12 +253,16 @@ void SimRuntimeImpl::hand_over() {
   SimFiber& self = *current_;
   SimFiber* next = next_runnable();
   if (next == nullptr) {
+    hand_on(&done_by_all_);
     self.context->switch_to(*root_);
     base::check_failed(__FILE__, __LINE__, "a fiber went on after its simulation");
   }
   set_current(*next);
   if (next == &self) return;
+  hand_on(&done_by_all_);
+  if (&self == main_) hand_on(&done_by_main_);
   self.context->switch_to(*next->context);
+  take_over(&self == main_ ? &done_by_all_ : &done_by_main_);
   bury_ended();
 }
 
@@ -302,6 +328,7 @@ void SimRuntimeImpl::advance_time() {
 void SimRuntimeImpl::sleep_until(Instant deadline, std::source_location where) {
   check_may_wait(nullptr, where, true);
   check_inside(where);
+  const UnseenScope unseen;
   if (deadline <= now_) return wait(SimFiber::State::Runnable, kNever, where);
   wait(SimFiber::State::Sleeping, deadline, where);
 }
@@ -309,18 +336,22 @@ void SimRuntimeImpl::sleep_until(Instant deadline, std::source_location where) {
 void SimRuntimeImpl::yield(std::source_location where) {
   check_may_wait(nullptr, where, true);
   check_inside(where);
+  const UnseenScope unseen;
   wait(SimFiber::State::Runnable, kNever, where);
 }
 
 void SimRuntimeImpl::settle(std::source_location where) {
   check_may_wait(nullptr, where, true);
   check_inside(where);
+  const UnseenScope unseen;
   settling_.push_back(current_);
   wait(SimFiber::State::Settling, kNever, where);
+  take_over(&done_by_all_);
 }
 
 bool SimRuntimeImpl::wait_on(SimCondition& condition, Instant deadline, std::source_location where) {
   check_inside(where);
+  const UnseenScope unseen;
   SimFiber& self = *current_;
   self.notified = false;
   if (deadline <= now_) {
@@ -342,13 +373,15 @@ void SimRuntimeImpl::wake_notified(SimFiber& fiber) {
 
 void SimRuntimeImpl::join(SimFiber& fiber, std::source_location where) {
   check_may_wait(nullptr, where, true);
+  const UnseenScope unseen;
   // Abandoned: so that destructors of what outlives the run need not know how it ended.
-  if (fiber.state == SimFiber::State::Ended || fiber.state == SimFiber::State::Abandoned) return;
+  if (fiber.state == SimFiber::State::Ended || fiber.state == SimFiber::State::Abandoned) return take_over(&fiber);
   check_inside(where);
   BASALT_CHECK_MSG(&fiber != current_ && fiber.joiner == nullptr, place_text(where));
   fiber.joiner = current_;
   current_->joined = &fiber;
   wait(SimFiber::State::Joining, kNever, where);
+  take_over(&fiber);
 }
 
 void SimRuntimeImpl::forget(SimFiber& fiber) {
@@ -358,6 +391,10 @@ void SimRuntimeImpl::forget(SimFiber& fiber) {
 }
 
 void SimRuntimeImpl::end(SimFiber& fiber) {
+  hand_on(&fiber);
+  hand_on(&done_by_all_);
+  if (&fiber == main_) hand_on(&done_by_main_);
+  unseen_begins();
   fiber.state = SimFiber::State::Ended;
   ended_ = live_[fiber.index];
   forget(fiber);

@@ -4,6 +4,9 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -252,7 +255,7 @@ TEST(SimRuntime, AThreadMayWaitInsideACatchBlock) {
 
 TEST(SimRuntime, ManyThreadsReuseStacks) {
   const auto runtime = SimRuntime::make({});
-  int ended = 0;
+  std::atomic<int> ended = 0;
   const auto report = runtime->run([&] {
     for (int round = 0; round < 20; ++round) {
       std::vector<Thread> threads;
@@ -428,10 +431,41 @@ TEST(SimRuntimeDeathTest, AStackThatOverflowsFaultsAndSaysSo) {
 }
 #endif
 
+#if BASALT_TSAN
+// What threads of a simulation do to each other without a lock is seen, although they take turns.
+void count_on_two_threads(bool with_lock) {
+  const auto runtime = SimRuntime::make({});
+  Mutex mutex;
+  int count = 0;
+  runtime->run([&] {
+    const auto body = [&] {
+      for (int i = 0; i < 3; ++i) {
+        {
+          std::optional<MutexLock> lock;
+          if (with_lock) lock.emplace(mutex);
+          ++count;
+        }
+        runtime->yield();
+      }
+    };
+    Thread first(*runtime, "first", body);
+    Thread second(*runtime, "second", body);
+    first.join();
+    second.join();
+  });
+  std::exit(count == 6 ? 0 : 1);
+}
+
+TEST(SimRuntimeDeathTest, ARaceBetweenThreadsOfASimulationIsSeen) {
+  EXPECT_DEATH(count_on_two_threads(false), "ThreadSanitizer: data race");
+  EXPECT_EXIT(count_on_two_threads(true), ::testing::ExitedWithCode(0), "");
+}
+#endif
+
 TEST(SimRuntimeDeathTest, RunSeedsStopsAtTheFirstFailureAndSaysHowToReproduceIt) {
   if (std::getenv("BASALT_SEED") != nullptr || std::getenv("BASALT_SEEDS") != nullptr) GTEST_SKIP();
   const auto fail_at_seven = [] {
-    run_seeds(5, 100, [](SimRuntime& runtime) {
+    run_seeds(6, 100, [](SimRuntime& runtime) {
       EXPECT_NE(runtime.seed(), 7u);
       BASALT_CHECK(runtime.seed() <= 7);
     });

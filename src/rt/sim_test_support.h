@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "rt/internal/sanitizers.h"
+#include "base/sanitizers.h"
 #include "rt/real_runtime.h"
 #include "rt/sim_runtime.h"
 
@@ -133,7 +133,7 @@ inline void run_seeds(std::uint64_t first, std::uint64_t count, const std::funct
                       SimRuntime::Options options = seed_options()) {
   base::set_bugs_are_fatal(true);
 #if BASALT_TSAN
-  // Fibers of one thread cannot race, and this sanitizer makes starting one very slow; a few seeds are enough for it.
+  // A race shows in nearly every order of things, and each costs twenty times as much here; a few seeds are enough.
   count = (count + 9) / 10;
 #endif
   count = std::min(count, internal::number_from_environment("BASALT_SEEDS_MAX", count));

@@ -196,13 +196,18 @@ TEST(WorkQueueSim, TheSameOnTheOperatingSystem) {
 TEST(Workers, OutcomesDecideWhatBecomesOfAKey) {
   run_seeds(1, 100, [](SimRuntime& runtime) {
     WorkQueue<std::string> queue(runtime, {.backoff = {.base = 10ms, .cap = 1s, .jitter = 0}});
+    Mutex mutex;
     std::map<std::string, std::vector<Instant>> started;
     Workers<std::string> workers(runtime, queue, {.name = "w", .count = 3},
                                  [&](const std::string& key, const StopToken&) {
-                                   auto& times = started[key];
-                                   times.push_back(runtime.now());
+                                   std::size_t times = 0;
+                                   {
+                                     const MutexLock lock(mutex);
+                                     started[key].push_back(runtime.now());
+                                     times = started[key].size();
+                                   }
                                    runtime.yield();
-                                   if (key == "done" || times.size() == 3) return Outcome::done();
+                                   if (key == "done" || times == 3) return Outcome::done();
                                    if (key == "later") return Outcome::retry_after(1min);
                                    if (key == "bad")
                                      return Outcome::failed_for_good(Error::make(Reason::Invalid, "no"));

@@ -28,6 +28,7 @@ class Mortal {
   }
   // False if the process is dead or dies now; a call that is under way then may still take effect.
   bool begin_call(bool is_write, std::uint64_t& number) {
+    rt::MutexLock lock(mutex_);
     if (is_dead) return false;
     number = ++calls;
     if (is_write) writes.push_back(number);
@@ -35,16 +36,23 @@ class Mortal {
     return !is_dead;
   }
   bool end_call(std::uint64_t number) {
+    rt::MutexLock lock(mutex_);
     if (number == until_) is_dead = true;
     return !is_dead;
   }
+  void count_made(const std::string& job) {
+    rt::MutexLock lock(mutex_);
+    ++made[job];
+  }
 
+  // Read and reset by the test while no call is under way.
   std::uint64_t calls = 0;
   std::vector<std::uint64_t> writes;  // which of them
   bool is_dead = false;
   std::map<std::string, int> made;  // "cluster/job": how often it was created there
 
  private:
+  rt::Mutex mutex_;
   std::uint64_t until_ = kNever;
   Point point_ = Point::AfterEffect;
 };
@@ -59,8 +67,8 @@ class MortalClient final : public kube::Client {
       auto result = inner_.call(request, stop);
       const bool makes_job = request.verb == kube::Verb::Create && request.resource.plural == "jobs";
       if (makes_job && result.ok() && !cluster_.empty()) {
-        ++process_.made[cluster_ + "/" +
-                        std::string(json::Value::parse(request.body).value().string_at({"metadata", "name"}))];
+        process_.count_made(cluster_ + "/" +
+                            std::string(json::Value::parse(request.body).value().string_at({"metadata", "name"})));
       }
       return result;
     });

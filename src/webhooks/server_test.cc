@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "base/encoding.h"
+#include "base/sanitizers.h"
 #include "net/test_support.h"
-#include "rt/internal/sanitizers.h"
 #include "rt/mutex.h"
 #include "webhooks/webhooks_test_support.h"
 

@@ -56,12 +56,6 @@ class TidyTest(unittest.TestCase):
         self.assertNotEqual(messages("src/rt/a.cc", "int x;"), [])
         self.assertNotEqual(messages("src/rt/a.h", "int x;\n"), [])
 
-    def test_simulated_tests_have_no_real_threads(self):
-        sources = {"src/a/CMakeLists.txt": "basalt_library(a SIMULATED DEPENDS base)", "src/b/CMakeLists.txt": "basalt_library(b)",
-                   "src/a/x_test.cc": "int i;\nauto r = rt::make_real_runtime();", "src/b/x_test.cc": "rt::make_real_runtime();"}
-        self.assertEqual([found[:2] for found in tidy.check_simulated(sources)], [("src/a/x_test.cc", 2)])
-        self.assertEqual(list(tidy.check_simulated({"src/b/x_test.cc": "rt::make_real_runtime();"})), [])
-
     def test_header_that_needs_another_is_refused(self):
         root = pathlib.Path(__file__).resolve().parents[2]
         with tempfile.TemporaryDirectory() as folder:

@@ -147,18 +147,6 @@ def check_readmes(root, files):
             yield folder, 1, "folder without a README.md"
 
 
-def check_simulated(sources):
-    """Tests in folders whose CMakeLists.txt says SIMULATED are kept from ThreadSanitizer. `sources`: path -> text."""
-    folders = tuple(path[:-len("CMakeLists.txt")] for path, text in sources.items()
-                    if path.startswith("src/") and path.endswith("/CMakeLists.txt") and re.search(r"\bSIMULATED\b", text))
-    for path, text in sources.items():
-        if not path.startswith(folders or ("\0",)) or not path.endswith((".cc", ".h")):
-            continue
-        for number, line in enumerate(text.split("\n"), 1):
-            if "make_real_runtime" in strip_comments_and_strings(line):
-                yield path, number, "a folder with SIMULATED tests has no real threads (ThreadSanitizer would not see them)"
-
-
 def check_file(path, raw):
     """All findings of one file, without those that need the whole tree. Yields (line, message)."""
     if b"\0" in raw:
@@ -189,8 +177,6 @@ def main():
             continue
         findings += [(path, number, message) for number, message in check_file(path, (root / path).read_bytes())]
     findings += check_readmes(root, files)
-    findings += check_simulated({path: (root / path).read_text() for path in files
-                                 if path.startswith("src/") and path.endswith((".cc", ".h", "/CMakeLists.txt"))})
     if not options.no_headers:
         findings += headers.check(root, files, os.cpu_count() or 1)
     for path, number, message in findings:

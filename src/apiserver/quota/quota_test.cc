@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -165,7 +166,7 @@ TEST(Quota, IsReleasedWhenPodsEndAndWhenTheyGo) {
 TEST(Quota, ManyWritersAtOnceNeverExceedIt) {
   on_clusters([](QuotaCluster& cluster, rt::SimRuntime& runtime) {
     ASSERT_TRUE(cluster.create(kQuotas, quota_text(R"({"pods":"7"})")).ok());
-    int let_in = 0;  // one thread at a time in a simulation
+    std::atomic<int> let_in = 0;
     {
       std::vector<rt::Thread> writers;
       for (int i = 0; i < 12; ++i) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/kept_by_thread.h"
 #include "json/writer.h"
 
 namespace basalt::apiserver {
@@ -13,10 +14,7 @@ constexpr std::string_view kVersionKey = "resourceVersion";
 constexpr std::size_t kKeptBytesMax = 64u << 10;
 
 // The buffer of the last object that this thread wrote: grown already, so that writing allocates nothing.
-std::string& spare_buffer() {
-  thread_local std::string buffer;
-  return buffer;
-}
+using SpareBuffer = base::KeptByThread<SplitText, std::string>;
 
 // Writes metadata and returns where in `text` the digits of the resource version go.
 std::size_t write_metadata(json::Writer& writer, const json::Object& metadata, std::string& text) {
@@ -40,7 +38,7 @@ std::size_t write_metadata(json::Writer& writer, const json::Object& metadata, s
 
 }  // namespace
 
-SplitText::SplitText(const json::Value& object) : text_(std::exchange(spare_buffer(), {})) {
+SplitText::SplitText(const json::Value& object) : text_(SpareBuffer::take()) {
   text_.clear();
   json::Writer writer(text_);
   writer.begin_object();
@@ -65,7 +63,7 @@ SplitText::SplitText(const json::Value& object) : text_(std::exchange(spare_buff
 }
 
 SplitText::~SplitText() {
-  if (text_.capacity() <= kKeptBytesMax) spare_buffer() = std::move(text_);
+  if (text_.capacity() <= kKeptBytesMax) SpareBuffer::give(std::move(text_));
 }
 
 std::string SplitText::with_version(std::string_view digits) const {

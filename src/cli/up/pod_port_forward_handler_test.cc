@@ -1,5 +1,6 @@
 #include "cli/up/pod_port_forward_handler.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -407,6 +408,7 @@ TEST(PodPortForwardHandler, AllEndsWithTheClientThePodOrTheCluster) {
     leaving.answer->send_bytes(net::spdy_go_away(0));
     bench.wait_for([&] { return gone.answer->is_over() && rude.answer->is_over(); });
     EXPECT_TRUE(bench.dialed(0)->is_closed() && bench.dialed(1)->is_closed());
+    EXPECT_THAT(rude.heard(1), ::testing::StartsWith("+the client broke the protocol: "));
     EXPECT_FALSE(leaving.answer->is_over()) << "its connection goes on";
     bench.dialed(2)->end(Ok{});
     bench.wait_for([&] { return leaving.answer->is_over(); });

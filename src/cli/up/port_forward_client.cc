@@ -133,6 +133,7 @@ void PortForwardClient::ping() {
 
 void PortForwardClient::finish(std::string_view why) {
   std::vector<Forward> all;
+  std::string fault;
   std::uint32_t last_stream = 0;
   {
     rt::MutexLock lock(mutex_);
@@ -141,14 +142,17 @@ void PortForwardClient::finish(std::string_view why) {
     streams_.clear();
     requests_.clear();
     last_stream = last_stream_;
+    fault = fault_;
   }
+  if (!fault.empty()) why = fault;
   for (const Forward& forward : all) {
     if (forward.connection) forward.connection->close();  // connect() closes one that is being made
     write_data(forward.error_stream, why, true);
     if (forward.data_stream != 0) write_data(forward.data_stream, "", true);
   }
   if (form_ != Form::Channels) write(net::spdy_go_away(last_stream));
-  if (form_ != Form::Spdy) write_message(net::WebSocketOpcode::Close, net::websocket_close(1000, ""));
+  if (form_ != Form::Spdy)
+    write_message(net::WebSocketOpcode::Close, net::websocket_close(fault.empty() ? 1000 : 1002, fault));
   responder_->finish();
 }
 
@@ -174,8 +178,16 @@ void PortForwardClient::take(std::string_view bytes) {
   if (gone().stop_requested()) return;
   if (form_ == Form::Spdy) return take_spdy(bytes);
   const auto frames = websocket_.take(bytes);
-  if (!frames.ok()) return gone_->request_stop();
+  if (!frames.ok()) return break_off(frames.error());
   for (const auto& frame : *frames) take_message(frame);
+}
+
+void PortForwardClient::break_off(const Error& fault) {
+  {
+    rt::MutexLock lock(mutex_);
+    fault_ = "the client broke the protocol: " + fault.message;
+  }
+  gone_->request_stop();
 }
 
 void PortForwardClient::take_message(const net::WebSocketReader::Frame& frame) {
@@ -207,7 +219,7 @@ void PortForwardClient::take_channel(const net::WebSocketReader::Frame& frame) {
 
 void PortForwardClient::take_spdy(std::string_view bytes) {
   const auto frames = reader_.take(bytes);
-  if (!frames.ok()) return gone_->request_stop();
+  if (!frames.ok()) return break_off(frames.error());
   for (const auto& frame : *frames) take_frame(frame);
   hold_if_full();
 }

@@ -62,7 +62,7 @@ class PortForwardClient : public std::enable_shared_from_this<PortForwardClient>
   [[nodiscard]] rt::StopToken gone() const { return gone_->token(); }
   // Finds out about a client that went away while it was not read.
   void ping();
-  // Closes all connections, tells the client why on each, and ends its own.
+  // Closes all connections, tells the client why on each (its own fault, if there was one), and ends its own.
   void finish(std::string_view why);
 
  private:
@@ -79,6 +79,7 @@ class PortForwardClient : public std::enable_shared_from_this<PortForwardClient>
 
   // From the client, on its event loop.
   void take(std::string_view bytes);
+  void break_off(const Error& fault);
   void take_message(const net::WebSocketReader::Frame& frame);
   void take_channel(const net::WebSocketReader::Frame& frame);
   void take_spdy(std::string_view bytes);
@@ -119,6 +120,7 @@ class PortForwardClient : public std::enable_shared_from_this<PortForwardClient>
   bool is_held_ BASALT_GUARDED_BY(mutex_) = false;
   bool is_leaving_ BASALT_GUARDED_BY(mutex_) = false;  // it will open no more streams
   bool is_over_ BASALT_GUARDED_BY(mutex_) = false;
+  std::string fault_ BASALT_GUARDED_BY(mutex_);  // why the client is not served any more
   std::uint32_t last_stream_ BASALT_GUARDED_BY(mutex_) = 0;
 
   // Used only by the client's event loop.

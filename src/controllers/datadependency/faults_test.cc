@@ -5,6 +5,7 @@
 #include <set>
 
 #include "controllers/datadependency/test_support.h"
+#include "rt/test_size.h"
 
 namespace basalt::controllers::datadependency {
 namespace {
@@ -332,7 +333,7 @@ TEST_P(DataFaults, TheApiIsAwayForAnHour) {
       rt::Thread thief(runtime, "thief", [&run, &runtime, after] {
         runtime.sleep_for(after);
         run.faults().set_away(true);
-        runtime.sleep_for(1h);
+        runtime.sleep_for(std::chrono::minutes(rt::test_size(60)));
         run.faults().set_away(false);
       });
       ending = run.go();

@@ -6,6 +6,7 @@
 
 #include "controllers/hyperjob/test_support.h"
 #include "kube/informer.h"
+#include "rt/test_size.h"
 
 // Crashes and faults at every call of a reference run, in virtual time. Whatever happens, the end is the same as
 // without: no child is made twice, none is left over, none runs again after its success, and the status is right.
@@ -320,7 +321,7 @@ TEST_P(HyperJobFaults, TheApiIsAwayForAnHour) {
                 runtime.sleep_for(after);
                 is_away = true;
                 faults.set_away(true);
-                runtime.sleep_for(1h);
+                runtime.sleep_for(std::chrono::minutes(rt::test_size(60)));
                 faults.set_away(false);
                 runtime.sleep_for(2min);  // the controller tries again after a while
                 is_away = false;

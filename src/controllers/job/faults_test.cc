@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "controllers/job/testing/fault_workload.h"
+#include "rt/test_size.h"
 
 // One fault at every place of a reference run, for several reference runs. The counts are printed.
 namespace basalt::controllers::job {
@@ -104,7 +105,7 @@ TEST_P(Away, ForAnHour) {
     if (rt::stride_of() > 1 && ++tried > 2) break;  // a slow build
     Trouble trouble;
     trouble.away_after = after;
-    trouble.lasts = 1h;
+    trouble.lasts = std::chrono::minutes(rt::test_size(60));
     if (!hold(trouble, "away after " + std::to_string(after.count()) + " ns")) return;
   }
 }

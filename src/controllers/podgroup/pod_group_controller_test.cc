@@ -8,6 +8,7 @@
 
 #include "controllers/podgroup/testing/pod_group_fixture.h"
 #include "rt/sim_test_support.h"
+#include "rt/test_size.h"
 
 // The scenarios of the fact sheet (section 7, PodGroup controller), by number, and those of users' reports.
 
@@ -245,8 +246,9 @@ TEST(PodGroupScenario, P16ARestartWritesNothingAndOldReplicaSetsCostNothing) {
     Fixture f(runtime);
     f.start();
     for (int i = 0; i < 100; ++i) f.workload("ReplicaSet", "old-" + std::to_string(i), 0);
-    const std::string owner = f.workload("ReplicaSet", "rs", 1000);
-    for (int i = 0; i < 1000; ++i)
+    const int pods = rt::test_size(1000);
+    const std::string owner = f.workload("ReplicaSet", "rs", pods);
+    for (int i = 0; i < pods; ++i)
       f.pod("p" + std::to_string(i), i % 2 == 0 ? Fixture::PodOptions{.owner = owner} : Fixture::PodOptions{});
     f.rest(seconds(10));
     f.check();

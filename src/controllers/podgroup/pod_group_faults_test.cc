@@ -5,6 +5,7 @@
 
 #include "controllers/podgroup/testing/pod_group_fixture.h"
 #include "controllers/queue/testing/fault_enumeration.h"
+#include "rt/test_size.h"
 
 // Whatever goes wrong, in the end every pod of ours is in the one group of its owner, and no group is left over.
 
@@ -61,7 +62,7 @@ TEST(PodGroupFaults, TheApiIsAwayForAnHour) {
     f.rest(seconds(1));
     f.process->faults().set_away(true);
     play(f);
-    f.rest(hours(1));
+    f.rest(std::chrono::minutes(rt::test_size(60)));
     EXPECT_TRUE(f.cluster.list(resources::kPodGroups).empty());
     f.process->faults().set_away(false);
     f.rest(seconds(10));

@@ -5,6 +5,7 @@
 
 #include "controllers/queue/testing/fault_enumeration.h"
 #include "controllers/queue/testing/queue_fixture.h"
+#include "rt/test_size.h"
 
 // Whatever goes wrong, the end is the same: states, marks and counts are right, every command took effect once.
 
@@ -93,7 +94,7 @@ TEST(QueueFaults, TheApiIsAwayForAnHour) {
     f.queue("c", "b");
     f.pod_group("g", "a", "Running");
     f.cluster.remove(resources::kQueues, "", "default");
-    f.rest(hours(1));
+    f.rest(std::chrono::minutes(rt::test_size(60)));
     EXPECT_EQ(f.state("a"), "Open");
     EXPECT_EQ(f.state("c"), "");
     f.process->faults().set_away(false);

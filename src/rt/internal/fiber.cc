@@ -7,17 +7,16 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 #include "base/check.h"
-#include "rt/internal/sanitizers.h"
+#include "base/sanitizers.h"
+#include "rt/internal/race_detector.h"
 
 #if BASALT_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/lsan_interface.h>
-#endif
-#if BASALT_TSAN
-#include <sanitizer/tsan_interface.h>
 #endif
 
 // swapcontext saves the signal mask with a system call, and signals are no business of a simulation; so on x86-64 the
@@ -85,7 +84,12 @@ std::size_t page_bytes() {
   return bytes;
 }
 
-void unmap(FiberStack stack) { BASALT_CHECK(munmap(stack.low - page_bytes(), stack.bytes + page_bytes()) == 0); }
+void unmap(FiberStack stack) {
+#if BASALT_TSAN
+  __tsan_destroy_fiber(stack.tsan_fiber);
+#endif
+  BASALT_CHECK(munmap(stack.low - page_bytes(), stack.bytes + page_bytes()) == 0);
+}
 
 }  // namespace
 
@@ -98,7 +102,12 @@ void leak_on_purpose([[maybe_unused]] const void* object) {
 bool has_sanitizer() { return BASALT_ASAN || BASALT_TSAN; }
 
 StackPool::StackPool(std::size_t stack_bytes)
-    : stack_bytes_((stack_bytes + page_bytes() - 1) / page_bytes() * page_bytes()) {}
+    : stack_bytes_((stack_bytes + page_bytes() - 1) / page_bytes() * page_bytes()) {
+#if BASALT_TSAN
+  // A shared_ptr counts without atomics in a process that never had a second thread, and fibers would race for it.
+  [[maybe_unused]] static const bool has_had_threads = (std::thread([] {}).join(), true);
+#endif
+}
 
 StackPool::~StackPool() {
   for (const FiberStack& stack : free_) unmap(stack);
@@ -115,7 +124,11 @@ FiberStack StackPool::take() {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
   BASALT_CHECK_MSG(memory != MAP_FAILED, "no memory for a fiber's stack");
   BASALT_CHECK(mprotect(memory, page_bytes(), PROT_NONE) == 0);
-  return {static_cast<std::byte*>(memory) + page_bytes(), stack_bytes_};
+  FiberStack stack{static_cast<std::byte*>(memory) + page_bytes(), stack_bytes_};
+#if BASALT_TSAN
+  stack.tsan_fiber = __tsan_create_fiber(0);
+#endif
+  return stack;
 }
 
 void StackPool::give(FiberStack stack) {
@@ -159,7 +172,7 @@ void start_halves(unsigned entry_high, unsigned entry_low, unsigned argument_hig
 #endif
 
 FiberContext::FiberContext(FiberStack stack, Entry entry, void* argument)
-    : stack_(stack), asan_low_(stack.low), asan_bytes_(stack.bytes) {
+    : stack_(stack), asan_low_(stack.low), asan_bytes_(stack.bytes), tsan_fiber_(stack.tsan_fiber) {
 #if BASALT_FIBER_ASSEMBLY
   // From the stack pointer upward: r15 r14 r13 r12 rbx rbp, the return address, and zeros that end the frame chain.
   // After the return into basalt_fiber_start the stack pointer is a multiple of 16, as its call needs.
@@ -184,17 +197,11 @@ FiberContext::FiberContext(FiberStack stack, Entry entry, void* argument)
   makecontext(context.get(), reinterpret_cast<void (*)()>(&start_halves), 4, high(e), low(e), high(a), low(a));
   ucontext_ = context.release();
 #endif
-#if BASALT_TSAN
-  tsan_fiber_ = __tsan_create_fiber(0);
-#endif
 }
 
 FiberContext::~FiberContext() {
 #if !BASALT_FIBER_ASSEMBLY
   delete static_cast<ucontext_t*>(ucontext_);
-#endif
-#if BASALT_TSAN
-  if (stack_.low != nullptr) __tsan_destroy_fiber(tsan_fiber_);
 #endif
 }
 
@@ -222,25 +229,29 @@ void FiberContext::after_switch() {
 
 void FiberContext::entered() { after_switch(); }
 
-void FiberContext::switch_to(FiberContext& next) {
+// Unseen itself, because what it reads of `next` belongs to the simulation.
+BASALT_UNSEEN_BY_TSAN void FiberContext::switch_to(FiberContext& next) {
   before_switch(next, false);
+  unseen_ends();
 #if BASALT_TSAN
-  // Here and not in before_switch(), whose return would be booked on the other fiber's stack. Without flags a switch
-  // also orders what came before it before what follows: fibers never race with each other.
-  __tsan_switch_to_fiber(next.tsan_fiber_, 0);
+  // Not in before_switch(), whose return would be booked on the other fiber's stack.
+  __tsan_switch_to_fiber(next.tsan_fiber_, __tsan_switch_to_fiber_no_sync);
 #endif
 #if BASALT_FIBER_ASSEMBLY
   basalt_fiber_switch(&stack_pointer_, next.stack_pointer_);
 #else
   BASALT_CHECK(swapcontext(static_cast<ucontext_t*>(ucontext_), static_cast<ucontext_t*>(next.ucontext_)) == 0);
 #endif
+  unseen_begins();
   after_switch();
 }
 
-void FiberContext::exit_to(FiberContext& next) {
+// Unseen, because it does not return: the stack that ThreadSanitizer keeps would grow with each user.
+BASALT_UNSEEN_BY_TSAN void FiberContext::exit_to(FiberContext& next) {
   before_switch(next, true);
+  unseen_ends();
 #if BASALT_TSAN
-  __tsan_switch_to_fiber(next.tsan_fiber_, 0);
+  __tsan_switch_to_fiber(next.tsan_fiber_, __tsan_switch_to_fiber_no_sync);
 #endif
 #if BASALT_FIBER_ASSEMBLY
   basalt_fiber_switch(&stack_pointer_, next.stack_pointer_);

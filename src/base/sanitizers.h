@@ -16,3 +16,12 @@
 #else
 #define BASALT_TSAN 0
 #endif
+
+// A function that ThreadSanitizer does not see; what it calls is seen.
+#if !BASALT_TSAN
+#define BASALT_UNSEEN_BY_TSAN
+#elif defined(__clang__)
+#define BASALT_UNSEEN_BY_TSAN __attribute__((disable_sanitizer_instrumentation))
+#else
+#define BASALT_UNSEEN_BY_TSAN __attribute__((no_sanitize_thread))
+#endif
