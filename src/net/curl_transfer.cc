@@ -94,7 +94,10 @@ void Transfer::set_fixed_options() {
 
   const bool may_multiplex = common_.is_for_streams && options.http2_for_streams;
   curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION,
-                   static_cast<long>(may_multiplex ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+                   static_cast<long>(options.http2_only ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
+                                     : may_multiplex    ? CURL_HTTP_VERSION_2TLS
+                                                        : CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, options.http2_only ? 1L : 0L);
   // A stream rather waits for the handshake under way, to share that connection, than to open another.
   curl_easy_setopt(easy_, CURLOPT_PIPEWAIT, may_multiplex ? 1L : 0L);
   if (!common_.is_for_streams) curl_easy_setopt(easy_, CURLOPT_BUFFERSIZE, kReceiveBufferBytes);
@@ -158,7 +161,7 @@ Done Transfer::prepare(const HttpRequest& request, std::uint64_t tls_generation)
 }
 
 void Transfer::set_method(const HttpRequest& request) {
-  curl_easy_setopt(easy_, CURLOPT_FORBID_REUSE, 0L);
+  curl_easy_setopt(easy_, CURLOPT_FORBID_REUSE, common_.options.http2_only ? 1L : 0L);
   curl_easy_setopt(easy_, CURLOPT_HTTPGET, 1L);  // undoes what an earlier request set
   curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST, nullptr);
   const bool has_body = !request.body.empty();
@@ -324,8 +327,9 @@ std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
 }
 
 void Transfer::take_header_line(std::string_view line) {
-  if (has_headers_) return;  // trailers: nobody asks for them
   line = base::trim_end(line);
+  const bool is_trailer = has_headers_;
+  if (is_trailer && (stream || line.empty())) return;
   if (line.empty()) {
     long status = 0;
     curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
@@ -342,13 +346,14 @@ void Transfer::take_header_line(std::string_view line) {
     }
     return;
   }
-  if (line.starts_with("HTTP/")) {
+  if (!is_trailer && line.starts_with("HTTP/")) {
     response_.headers.clear();
     return;
   }
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return;
-  response_.headers.emplace_back(line.substr(0, colon), base::trim(line.substr(colon + 1)));
+  Headers& headers = is_trailer ? response_.trailers : response_.headers;
+  headers.emplace_back(line.substr(0, colon), base::trim(line.substr(colon + 1)));
 }
 
 std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, void* self) {

@@ -40,6 +40,8 @@ struct HttpClientOptions {
   // Streams share one HTTP/2 connection where the server offers it. Off, because libcurl 7.88 loses the end of a paused
   // HTTP/2 stream, so that with it a slow reader cannot slow the sender down: 16 MiB behind, it gets ResponseTooLarge.
   bool http2_for_streams = false;
+  // Calls speak HTTP/2 from their first byte, without TLS too, and each has a connection of its own: for gRPC.
+  bool http2_only = false;
 };
 
 struct HttpRequest {
@@ -56,6 +58,7 @@ struct HttpResponse {
   int status = 0;
   Headers headers;
   std::string body;
+  Headers trailers;  // what came behind the body; not of streams
 };
 
 // A response whose body is read piece by piece as it arrives. read() is for one thread, cancel() for any.

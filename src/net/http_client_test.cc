@@ -140,6 +140,18 @@ TEST_F(HttpClientTest, InterimAnswersAreSkipped) {
   EXPECT_EQ("2", find_header(response->headers, "X-B"));
 }
 
+TEST_F(HttpClientTest, WhatComesBehindTheBodyIsKeptApart) {
+  const auto response = get_from_server_that_sends(
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Grpc-Status\r\nX-A: 1\r\n\r\n"
+      "1\r\nx\r\n0\r\nGrpc-Status: 12\r\nX-A: 2\r\n\r\n");
+  ASSERT_TRUE(response.ok()) << response.error().message;
+  EXPECT_EQ("x", response->body);
+  EXPECT_EQ("1", find_header(response->headers, "X-A"));
+  EXPECT_EQ("", find_header(response->headers, "Grpc-Status"));
+  EXPECT_EQ("12", find_header(response->trailers, "grpc-status"));
+  EXPECT_EQ("2", find_header(response->trailers, "X-A"));
+}
+
 TEST_F(HttpClientTest, EndlessHeadersAreTooLarge) {
   ScriptedServer server(*runtime_, [](RawConnection& connection, int) {
     connection.read_until("\r\n\r\n");

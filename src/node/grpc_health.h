@@ -1,42 +1,22 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "net/http_client.h"
 #include "node/prober.h"
 
 namespace basalt::node {
 
-// One call of grpc.health.v1.Health/Check over HTTP/2 without TLS: all that is sent up front. gRPC's "HTTP/2 protocol
-// mapping" and RFC 9113; headers are sent uncompressed.
-[[nodiscard]] std::string grpc_health_request(std::string_view authority, std::string_view service);
+// One call of grpc.health.v1.Health/Check, as gRPC maps it to HTTP/2. Pure: what the request says, what the answer
+// means.
+inline constexpr std::string_view kGrpcHealthPath = "/grpc.health.v1.Health/Check";
 
-// Reads the answer. Pure: bytes in, bytes to send back and at last a result out. Headers are not decoded: a server that
-// serves says so in a message, and one that does not gives no message or another one. Holds 64 KiB at most; a server
-// that sends more before it has answered has failed.
-class GrpcHealthReader {
- public:
-  explicit GrpcHealthReader(std::string_view service) : service_(service) {}
-  // What is to be sent back: acknowledgements.
-  std::string take(std::string_view bytes);
-  // The connection has ended; there is a result afterwards.
-  void end();
-  [[nodiscard]] const std::optional<CheckResult>& result() const { return result_; }
+// The body: a message, which names the service, behind its prefix.
+[[nodiscard]] std::string grpc_health_request(std::string_view service);
 
- private:
-  struct Frame;
-  void take_frame(const Frame& frame, std::string& reply);
-  void take_data(const Frame& frame);
-  void read_message();
-  void fail(std::string_view why);
-
-  const std::string service_;
-  std::string buffer_;   // of frames
-  std::string message_;  // of the answer, with its five bytes of prefix
-  std::size_t bytes_ = 0;
-  std::optional<CheckResult> result_;
-};
+// Passed if the service serves; else what it said instead, or how the call ended (grpc-status and grpc-message, which
+// come behind the body).
+[[nodiscard]] CheckResult grpc_health_result(std::string_view service, const net::HttpResponse& answer);
 
 }  // namespace basalt::node

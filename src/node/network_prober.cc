@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -8,7 +9,7 @@
 #include "net/url.h"
 #include "node/grpc_health.h"
 #include "node/prober.h"
-#include "node/tcp_connection_linux.h"
+#include "node/tcp_connect_linux.h"
 
 namespace basalt::node {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 constexpr std::size_t kThreadsMax = 256;
 constexpr std::size_t kWaitingMax = 10'000;
 constexpr std::size_t kBodyBytesMax = 10 * 1024;  // kubelet reads as much (pkg/probe/http, v1.36); more does no harm
+constexpr std::size_t kGrpcBytesMax = 64 * 1024;
 constexpr int kRequestsMax = 10;
 
 CheckResult result_of(const Error& error) {
@@ -68,8 +70,8 @@ Result<Answer> ask(rt::Runtime& runtime, net::HttpClient& http, const net::HttpR
 
 // Without the milliseconds that it took: the same trouble is told in the same words, so that its events are counted
 // rather than listed.
-Error steady(Error error, const std::string& url) {
-  if (error.is(Reason::DeadlineExceeded)) error.message = "GET " + url + ": no answer came within the timeout";
+Error steady(Error error, const std::string& what) {
+  if (error.is(Reason::DeadlineExceeded)) error.message = what + ": no answer came within the timeout";
   const std::size_t from = error.message.find(" after ");
   if (from == std::string::npos) return error;
   const std::size_t digits = from + std::string_view(" after ").size();
@@ -92,7 +94,7 @@ CheckResult check_http(rt::Runtime& runtime, net::HttpClient& http, const HttpCh
     request.url = url->to_string();
     request.timeout = std::max<rt::Duration>(deadline - runtime.now(), std::chrono::milliseconds(1));
     const auto answer = ask(runtime, http, request, deadline, stop);
-    if (!answer.ok()) return result_of(steady(answer.error(), request.url));
+    if (!answer.ok()) return result_of(steady(answer.error(), "GET " + request.url));
     if (answer->status < 200 || answer->status >= 400)
       return {Verdict::Failed, "HTTP probe failed with statuscode: " + std::to_string(answer->status)};
     if (answer->status < 300) return {Verdict::Passed, ""};
@@ -110,34 +112,27 @@ CheckResult check_http(rt::Runtime& runtime, net::HttpClient& http, const HttpCh
 }
 
 CheckResult check_tcp(rt::Runtime& runtime, const TcpCheck& check, rt::Instant deadline, const rt::StopToken& stop) {
-  const auto connection = TcpConnection::open(runtime, check.host, check.port, deadline, stop);
-  return connection.ok() ? CheckResult{Verdict::Passed, ""} : result_of(connection.error());
+  const Done done = connect_tcp(runtime, check.host, check.port, deadline, stop);
+  return done.ok() ? CheckResult{Verdict::Passed, ""} : result_of(done.error());
 }
 
-Result<CheckResult> ask_grpc(rt::Runtime& runtime, const GrpcCheck& check, rt::Instant deadline,
-                             const rt::StopToken& stop) {
-  BASALT_TRY(const auto connection, TcpConnection::open(runtime, check.host, check.port, deadline, stop));
-  const std::string authority = check.host + ":" + std::to_string(check.port);
-  BASALT_TRY_DONE(connection->send(grpc_health_request(authority, check.service)));
-  GrpcHealthReader reader(check.service);
-  while (!reader.result()) {
-    BASALT_TRY(const std::string bytes, connection->receive());
-    if (bytes.empty()) {
-      reader.end();
-      break;
-    }
-    const std::string reply = reader.take(bytes);
-    // Who has answered and gone away needs no acknowledgement.
-    if (!reader.result()) {
-      BASALT_TRY_DONE(connection->send(reply));
-    }
-  }
-  return *reader.result();
-}
-
-CheckResult check_grpc(rt::Runtime& runtime, const GrpcCheck& check, rt::Instant deadline, const rt::StopToken& stop) {
-  const auto result = ask_grpc(runtime, check, deadline, stop);
-  return result.ok() ? *result : result_of(result.error());
+CheckResult check_grpc(net::HttpClient& http2, const GrpcCheck& check, rt::Duration timeout,
+                       const rt::StopToken& stop) {
+  net::Url url;
+  url.scheme = "http";
+  url.host = check.host;
+  url.port = check.port;
+  url.path = kGrpcHealthPath;
+  const std::string body = grpc_health_request(check.service);
+  const net::HttpRequest request{.method = "POST",
+                                 .url = url.to_string(),
+                                 .headers = {{"Content-Type", "application/grpc"}, {"TE", "trailers"}},
+                                 .body = body,
+                                 .timeout = timeout,
+                                 .response_bytes_max = kGrpcBytesMax};
+  const auto answer = http2.call(request, stop);
+  return answer.ok() ? grpc_health_result(check.service, *answer)
+                     : result_of(steady(answer.error(), "POST " + request.url));
 }
 
 class NetworkProber final : public Prober {
@@ -169,6 +164,7 @@ class NetworkProber final : public Prober {
   }
 
  private:
+  enum Use : std::size_t { kForHttp, kForGrpc };
   struct Task {
     NetworkCheck check;
     rt::Duration timeout{};
@@ -200,24 +196,26 @@ class NetworkProber final : public Prober {
     if (task.stop.stop_requested()) return {Verdict::Errored, "stopped"};
     const rt::Instant deadline = rt::saturating_add(runtime_.now(), task.timeout);
     if (const auto* tcp = std::get_if<TcpCheck>(&task.check)) return check_tcp(runtime_, *tcp, deadline, task.stop);
-    if (const auto* grpc = std::get_if<GrpcCheck>(&task.check)) return check_grpc(runtime_, *grpc, deadline, task.stop);
-    auto client = http();
+    const auto* grpc = std::get_if<GrpcCheck>(&task.check);
+    const auto client = client_for(grpc != nullptr ? kForGrpc : kForHttp);
     if (!client.ok()) return {Verdict::Errored, client.error().message};
+    if (grpc != nullptr) return check_grpc(**client, *grpc, task.timeout, task.stop);
     return check_http(runtime_, **client, *std::get_if<HttpCheck>(&task.check), deadline, task.stop);
   }
 
   // Made when it is needed for the first time: most clusters have no such probes.
-  Result<net::HttpClient*> http() BASALT_EXCLUDES(mutex_) {
+  Result<net::HttpClient*> client_for(Use use) BASALT_EXCLUDES(mutex_) {
     rt::MutexLock lock(mutex_);
-    if (!http_) {
+    if (!clients_[use]) {
       net::HttpClientOptions options;
       options.user_agent = kProbeUserAgent;
       options.connect_timeout = std::chrono::hours(1);  // each request has its own timeout
       options.connections_max = static_cast<int>(kThreadsMax);
       options.tls.insecure_skip_verify = true;  // as kubelet: a pod's own certificate says nothing that it could check
-      BASALT_TRY(http_, net::make_http_client(runtime_, std::move(options)));
+      options.http2_only = use == kForGrpc;
+      BASALT_TRY(clients_[use], net::make_http_client(runtime_, std::move(options)));
     }
-    return http_.get();
+    return clients_[use].get();
   }
 
   rt::Runtime& runtime_;  // fixed after construction
@@ -228,7 +226,8 @@ class NetworkProber final : public Prober {
   std::size_t idle_ BASALT_GUARDED_BY(mutex_) = 0;
   std::vector<rt::Thread> threads_ BASALT_GUARDED_BY(mutex_);
   bool stopped_ BASALT_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<net::HttpClient> http_ BASALT_GUARDED_BY(mutex_);  // never changed once made
+  std::array<std::unique_ptr<net::HttpClient>, 2> clients_
+      BASALT_GUARDED_BY(mutex_);  // by use; never changed once made
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 #include "net/certificates.h"
 #include "net/http_server.h"
+#include "node/child_streams_linux.h"
 #include "node/prober.h"
-#include "node/tcp_connection_linux.h"
 #include "rt/real_runtime.h"
 
 namespace basalt::node {
@@ -241,7 +241,8 @@ TEST_F(NetworkProberTest, ASilentGrpcServerFailsAtTheTimeoutAndAStopEndsIt) {
   const GrpcCheck wanted{"127.0.0.1", server_->port(), ""};
   const CheckResult late = check(wanted, 100ms);
   EXPECT_EQ(late.verdict, Verdict::Failed);
-  EXPECT_NE(late.message.find("did not answer within the timeout"), std::string::npos);
+  EXPECT_EQ(late.message, "POST http://127.0.0.1:" + std::to_string(server_->port()) +
+                              "/grpc.health.v1.Health/Check: no answer came within the timeout");
   rt::StopSource source(*runtime_);
   rt::Thread stopper(*runtime_, "stopper", [&] {
     wait_for_held();
@@ -256,6 +257,8 @@ TEST_F(NetworkProberTest, GrpcServicesSayHowTheyAre) {
     EXPECT_TRUE(request->http2);
     EXPECT_EQ(request->path, "/grpc.health.v1.Health/Check");
     EXPECT_EQ(net::find_header(request->headers, "content-type"), "application/grpc");
+    EXPECT_EQ(net::find_header(request->headers, "te"), "trailers");
+    EXPECT_EQ(net::find_header(request->headers, "user-agent"), "kube-probe/1.36");
     const bool is_good = request->body == "\0\0\0\0\6\n\4good"s;
     responder->respond(200, {{"content-type", "application/grpc"}}, "\0\0\0\0\2\x08"s + (is_good ? '\1' : '\2'));
   });
@@ -263,6 +266,12 @@ TEST_F(NetworkProberTest, GrpcServicesSayHowTheyAre) {
   const CheckResult bad = check(GrpcCheck{"127.0.0.1", server_->port(), ""});
   EXPECT_EQ(bad.verdict, Verdict::Failed);
   EXPECT_EQ(bad.message, "service \"\" is unhealthy: it responded with NOT_SERVING");
+  const std::uint16_t port = server_->port();
+  server_->stop(0s);
+  const CheckResult refused = check(GrpcCheck{"127.0.0.1", port, ""});
+  EXPECT_EQ(refused.verdict, Verdict::Failed);
+  EXPECT_NE(refused.message.find("Cannot connect to http://127.0.0.1"), std::string::npos) << refused.message;
+  EXPECT_EQ(refused.message.find(" ms"), std::string::npos) << refused.message;
 }
 
 // More at once than are done at once: they wait for their turn, and their timeouts with them.

@@ -12,8 +12,8 @@
 #include "test/kube/activity.h"
 #include "test/kube/left_out.h"
 
-// The scenarios that lie beside the controllers (see CMakeLists.txt for the files), on real threads: in a simulation
-// all threads are fibers of one, and ThreadSanitizer has nothing to see. The API server is the one in memory.
+// The scenarios that lie beside the controllers (see CMakeLists.txt for the files), on real threads. The API server is
+// the one in memory.
 
 namespace basalt::test {
 namespace {
