@@ -97,8 +97,8 @@ class WorkloadsTest(unittest.TestCase):
             self.assertFalse(before & {pod["metadata"]["uid"] for pod in after})
             self.assertEqual(len(api.items("replicasets")), 2)
             c.wait_for("the new endpoints", lambda: addresses() == sorted(pod["status"]["podIP"] for pod in running(api, "web")))
-            slices = api.items("endpointslices")
-            self.assertEqual(sum(len(item["endpoints"] or []) for item in slices if item["metadata"]["name"].startswith("web-")), 3)
+            c.wait_for("slices with the three endpoints", lambda: sum(
+                len(item["endpoints"] or []) for item in api.items("endpointslices") if item["metadata"]["name"].startswith("web-")) == 3)
 
     def test_a_stateful_set_comes_up_in_order_and_keeps_its_names(self):
         with c.Cluster("--node-capacity", "cpu=8,pods=50") as cluster:

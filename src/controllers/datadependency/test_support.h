@@ -89,22 +89,32 @@ inline Result<std::unique_ptr<DataSourcePlugin>> make_played(PluginContext conte
       std::make_unique<PlayedPlugin>(context.runtime, context.config.credentials.token));
 }
 
-// The webhook of bindings, in process.
+// The webhook of bindings, in process. The server asks it from the beginning; it answers once it has caches.
 class BindingHook final : public apiserver::AdmissionHook {
  public:
   [[nodiscard]] bool handles(const apiserver::AdmissionRequest& request) const override {
-    return caches != nullptr && request.type.plural == "resourcebindings" && request.subresource.empty();
+    return has_caches_ && request.type.plural == "resourcebindings" && request.subresource.empty();
   }
   Done mutate(apiserver::AdmissionRequest& request, json::Value& object) override {
     const bool is_new = request.operation == apiserver::Operation::Create;
     if (!is_new && request.operation != apiserver::Operation::Update) return Ok{};
-    BASALT_TRY(const auto patch, caches->patch_for(object, is_new ? nullptr : request.old_object));
+    BASALT_TRY(const auto patch, caches_->patch_for(object, is_new ? nullptr : request.old_object));
     if (patch) object = json::apply_merge_patch(object, *patch);
     return Ok{};
   }
   Done validate(apiserver::AdmissionRequest&, const json::Value*) override { return Ok{}; }
 
-  std::unique_ptr<ClaimCaches> caches;
+  void start(std::unique_ptr<ClaimCaches> caches) {
+    caches_ = std::move(caches);
+    has_caches_ = true;
+  }
+  void stop() {
+    if (has_caches_) caches_->stop();
+  }
+
+ private:
+  std::unique_ptr<ClaimCaches> caches_;
+  std::atomic<bool> has_caches_ = false;
 };
 
 struct PlaneOptions {
@@ -146,13 +156,13 @@ class Plane {
       auto caches = std::make_unique<ClaimCaches>(runtime, cluster.client(), Logger());
       caches->start();
       BASALT_CHECK(caches->wait_synced({}));
-      hook_->caches = std::move(caches);
+      hook_->start(std::move(caches));
     }
     if (options_.starts) restart();
   }
   ~Plane() {
     end();
-    if (hook_->caches) hook_->caches->stop();
+    hook_->stop();
     if (auto* embedded = dynamic_cast<sim::Cluster*>(driver_.get())) embedded->stop();
     played_system = nullptr;
   }

@@ -313,7 +313,7 @@ TEST(PodGroupScenario, AGroupDeletedUnderLivePodsComesBack) {
 // Says no to pod groups, as the webhook does while their queue is closed.
 class ClosedQueue final : public apiserver::AdmissionHook {
  public:
-  bool is_closed = true;
+  std::atomic<bool> is_closed = true;
   [[nodiscard]] bool handles(const apiserver::AdmissionRequest& request) const override {
     return request.type.plural == "podgroups";
   }

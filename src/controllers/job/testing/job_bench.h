@@ -71,20 +71,18 @@ class ManagerProcess {
 class PodQuota : public apiserver::AdmissionHook {
  public:
   [[nodiscard]] bool handles(const apiserver::AdmissionRequest& request) const override {
-    return (is_used_up || left) && request.type.plural == "pods" && request.operation == apiserver::Operation::Create &&
-           request.subresource.empty();
+    return (is_used_up || left >= 0) && request.type.plural == "pods" &&
+           request.operation == apiserver::Operation::Create && request.subresource.empty();
   }
   Done mutate(apiserver::AdmissionRequest& /*request*/, json::Value& /*object*/) override { return Ok{}; }
   Done validate(apiserver::AdmissionRequest& request, const json::Value* /*object*/) override {
-    if (left && *left > 0) {
-      --*left;
-      return Ok{};
-    }
+    for (int more = left; more > 0;)
+      if (left.compare_exchange_weak(more, more - 1)) return Ok{};
     return Error::make(Reason::Forbidden,
                        "pods \"" + request.name + "\" is forbidden: exceeded quota: q, limited: pods=1");
   }
-  bool is_used_up = false;
-  std::optional<int> left;  // so many more
+  std::atomic<bool> is_used_up = false;
+  std::atomic<int> left = -1;  // so many more; negative: any number
 };
 
 inline sim::Cluster::Options cluster_options(std::shared_ptr<apiserver::AdmissionHook> hook = {}) {
