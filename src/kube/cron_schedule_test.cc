@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -150,6 +151,19 @@ TEST(TimeZone, WhatIsNoFileIsRefused) {
   EXPECT_FALSE(TimeZone::parse(zone_file({{1000, 2}}, {0, 3600}, "")).ok());
   EXPECT_FALSE(TimeZone::parse(zone_file({{1000, 0}, {1000, 1}}, {0, 3600}, "")).ok());
   EXPECT_TRUE(TimeZone::find("../etc/passwd").error().is(Reason::NotFound));
+}
+
+TEST(TimeZone, ThatOfTheProcess) {
+  const char* before = std::getenv("TZ");
+  const std::string kept = before == nullptr ? "" : before;
+  const auto offset_with = [](const char* name) {
+    ::setenv("TZ", name, 1);
+    return TimeZone::of_this_process().offset_at(1'767'225'600);
+  };
+  EXPECT_EQ(offset_with("Asia/Shanghai"), 8 * 3600);
+  EXPECT_EQ(offset_with(":Asia/Tokyo"), 9 * 3600);
+  EXPECT_EQ(offset_with("Mars/Olympus"), 0);
+  before == nullptr ? ::unsetenv("TZ") : ::setenv("TZ", kept.c_str(), 1);
 }
 
 TEST(CronSchedule, ClocksThatArePutForwardAndBack) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 
@@ -209,6 +210,16 @@ Result<TimeZone> TimeZone::find(const std::string& name) {
   }
   if (has_database) return unknown;
   return Error::make(Reason::ServiceUnavailable, "this machine has no database of time zones (package tzdata)");
+}
+
+TimeZone TimeZone::of_this_process() {
+  Result<TimeZone> zone = TimeZone();
+  if (const char* name = std::getenv("TZ"); name != nullptr) {
+    zone = find(*name == ':' ? name + 1 : name);
+  } else if (const auto content = net::read_file("/etc/localtime", kFileBytesMax); content.ok()) {
+    zone = parse(*content);
+  }
+  return zone.ok() ? *std::move(zone) : TimeZone();
 }
 
 // Seconds from 1970 on a clock that knows no offset.

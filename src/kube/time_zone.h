@@ -20,6 +20,9 @@ class TimeZone {
   // By its name ("Europe/Berlin"). NotFound: there is no such zone; ServiceUnavailable: this machine has no database.
   [[nodiscard]] static Result<TimeZone> find(const std::string& name);
 
+  // That of this process: what $TZ names, else the machine's (/etc/localtime); UTC if neither can be read.
+  [[nodiscard]] static TimeZone of_this_process();
+
   // Seconds to add to UTC; negative west of Greenwich.
   [[nodiscard]] std::int64_t offset_at(std::int64_t unix_seconds) const;
   // RFC 3339 in this zone: "2026-03-29T03:00:00+02:00", "...Z" for UTC.

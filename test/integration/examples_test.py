@@ -23,7 +23,7 @@ EXPECTED = {
     "priorities": (0, ["patient-1 Completed", "urgent Completed"]),
 }
 # Run elsewhere: they need more than one cluster, or are no jobs to follow.
-ELSEWHERE = {"jobflow", "hyperjob", "hyper-job", "data-follow", "data-moved"}
+ELSEWHERE = {"jobflow", "cronjob", "hyperjob", "hyper-job", "data-follow", "data-moved"}
 
 
 class ExamplesTest(unittest.TestCase):
@@ -55,6 +55,18 @@ class ExamplesTest(unittest.TestCase):
             self.assertEqual({state["phase"] for state in ended.values()}, {"Completed"})
             last = max(ended, key=lambda name: (ended[name]["lastTransitionTime"], name == "jobflow-evaluate"))
             self.assertEqual(last, "jobflow-evaluate")
+
+    def test_a_cron_job_runs_its_jobs(self):
+        with c.Cluster("--nodes", "1") as cluster:
+            # A minute is long.
+            often = pathlib.Path(cluster.folder) / "cronjob.yaml"
+            text = (EXAMPLES / "cronjob.yaml").read_text()
+            self.assertIn('"* * * * *"', text)
+            often.write_text(text.replace('"* * * * *"', '"@every 1s"'))
+            cluster.basalt("run", "-f", str(often))
+            c.wait_for("a job to complete", lambda: any(
+                job["metadata"]["name"].startswith("cronjob-") and job["status"].get("state", {}).get("phase") == "Completed"
+                for job in cluster.jobs()), timeout=100)
 
     def test_without_a_cluster_run_starts_one(self):
         # No kubeconfig anywhere: an empty home, a folder of its own.

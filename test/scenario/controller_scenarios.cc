@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "api/gen/names.h"
 #include "base/strings.h"
+#include "yaml/reader.h"
 
 namespace basalt::test {
 namespace {
@@ -388,6 +390,32 @@ void a_flow_runs_its_jobs_in_order(World& world) {
       kPatience));
 }
 
+// A job for every time; one that completed is not kept.
+void a_cron_job_runs_its_jobs(World& world) {
+  const std::string spec = yaml::read(job("unused", 1))->find("spec")->to_text();
+  world.api.apply(
+      "{apiVersion: batch.volcano.sh/v1alpha1, kind: CronJob, metadata: {name: often}, spec: {schedule: "
+      "'@every 1s', concurrencyPolicy: Forbid, successfulJobsHistoryLimit: 0, jobTemplate: {spec: " +
+      spec + "}}}");
+  const auto status = [&](std::string_view field) {
+    const auto found = world.api.get(resources::kCronJobs, "default", "often");
+    return found ? std::string(found->string_at({"status", field})) : std::string();
+  };
+  const auto jobs = [&] {
+    std::vector<std::string> names;
+    for (const json::Value& one : world.api.list(resources::kJobs, "default")) {
+      if (one.string_at({"metadata", "name"}).starts_with("often-"))
+        names.emplace_back(one.string_at({"metadata", "name"}));
+    }
+    return names;
+  };
+  EXPECT_TRUE(world.api.wait_until([&] { return !status("lastSuccessfulTime").empty(); }, kPatience));
+  EXPECT_NE(status("lastScheduleTime"), "");
+  world.api.patch(resources::kCronJobs, "default", "often", R"({"spec":{"suspend":true}})");
+  EXPECT_TRUE(world.api.wait_until([&] { return jobs().empty(); }, kPatience));
+  world.api.remove(resources::kCronJobs, "default", "often");
+}
+
 constexpr Scenario kScenarios[] = {
     {"a_gang_runs_to_its_end", &a_gang_runs_to_its_end},
     {"plugins_make_objects_and_take_them_away", &plugins_make_objects_and_take_them_away},
@@ -404,6 +432,7 @@ constexpr Scenario kScenarios[] = {
     {"pods_of_every_workload_get_a_group", &pods_of_every_workload_get_a_group},
     {"a_tree_of_queues_closes_from_above", &a_tree_of_queues_closes_from_above},
     {"a_flow_runs_its_jobs_in_order", &a_flow_runs_its_jobs_in_order},
+    {"a_cron_job_runs_its_jobs", &a_cron_job_runs_its_jobs},
 };
 
 }  // namespace

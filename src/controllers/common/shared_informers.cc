@@ -45,6 +45,7 @@ struct SharedInformers::Slots {
   std::unique_ptr<kube::Informer<PodProjection>> pods;
   std::unique_ptr<kube::Informer<NodeProjection>> nodes;
   std::unique_ptr<kube::Informer<Job>> jobs;
+  std::unique_ptr<kube::Informer<api::batch::CronJob>> cron_jobs;
   std::unique_ptr<kube::Informer<Command>> commands;
   std::unique_ptr<kube::Informer<PodGroup>> pod_groups;
   std::unique_ptr<kube::Informer<Queue>> queues;
@@ -110,6 +111,10 @@ kube::Informer<Job>& SharedInformers::jobs() {
                         const auto origin = job.metadata.labels.get(api::keys::kCreatedByJobTemplate);
                         if (!origin.empty()) values.emplace_back(origin);
                       }}});
+}
+
+kube::Informer<api::batch::CronJob>& SharedInformers::cron_jobs() {
+  return cache<api::batch::CronJob>(slots_->cron_jobs, {});
 }
 
 kube::Informer<Command>& SharedInformers::commands() {

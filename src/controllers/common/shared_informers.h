@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/gen/batch_cronjob.h"
 #include "api/gen/batch_job.h"
 #include "api/gen/bus.h"
 #include "api/gen/core_node.h"
@@ -52,6 +53,7 @@ class SharedInformers {
   [[nodiscard]] kube::Informer<api::core::PodProjection>& pods();
   [[nodiscard]] kube::Informer<api::core::NodeProjection>& nodes();
   [[nodiscard]] kube::Informer<api::batch::Job>& jobs();
+  [[nodiscard]] kube::Informer<api::batch::CronJob>& cron_jobs();
   [[nodiscard]] kube::Informer<api::bus::Command>& commands();
   [[nodiscard]] kube::Informer<api::scheduling::PodGroup>& pod_groups();
   [[nodiscard]] kube::Informer<api::scheduling::Queue>& queues();

@@ -32,8 +32,8 @@ ControllerManager::ControllerManager(rt::Runtime& runtime, kube::Client& client,
       std::make_unique<ControllerContext>(ControllerContext{runtime_, client_, log_, *events_, metrics_, *informers_});
   for (const RegisteredController& registered : registered_controllers()) {
     if (registered.only_if_named && !is_named(options_.controllers, registered.name)) continue;
-    if (is_selected(options_.controllers, registered.name))
-      controllers_.push_back(registered.make(*context_, options_));
+    if (!is_selected(options_.controllers, registered.name)) continue;
+    if (auto controller = registered.make(*context_, options_)) controllers_.push_back(std::move(controller));
   }
 }
 

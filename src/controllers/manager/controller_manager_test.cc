@@ -37,7 +37,7 @@ TEST(ControllerManager, TakesAJobFromSubmissionToCompletion) {
     ControllerManager manager(runtime, cluster.client(), log, metrics, ManagerOptions());
     EXPECT_EQ(manager.names(),
               (std::vector<std::string>{"queue-controller", "pg-controller", "gc-controller", "job-controller",
-                                        "jobflow-controller", "jobtemplate-controller"}));
+                                        "jobflow-controller", "jobtemplate-controller", "cronjob-controller"}));
     ASSERT_TRUE(manager.start({}).ok());
     EXPECT_TRUE(manager.is_ready());
     scheduler.start();
@@ -48,6 +48,21 @@ TEST(ControllerManager, TakesAJobFromSubmissionToCompletion) {
     kubelet.stop();
     scheduler.stop();
     manager.stop();
+  });
+}
+
+TEST(ControllerManager, AGateLeavesTheCronJobsOut) {
+  rt::run_seeds(1, 1, [](rt::SimRuntime& runtime) {
+    sim::Cluster cluster(runtime);
+    for (const char* gate : {"CronVolcanoJobSupport=false", "VolcanoJobSupport=false"}) {
+      kube::Metrics metrics;
+      ManagerOptions options;
+      options.controllers = {"gc-controller", "cronjob-controller"};
+      ASSERT_TRUE(set_feature_gates(options.gates, gate).ok());
+      ControllerManager manager(runtime, cluster.client(), Logger(), metrics, options);
+      EXPECT_EQ(manager.names(), std::vector<std::string>{"gc-controller"}) << gate;
+    }
+    cluster.stop();
   });
 }
 

@@ -15,8 +15,7 @@ constexpr std::string_view kOtherGates[] = {"PodDisruptionBudgetsSupport", "Reso
                                             "AllBeta"};
 
 // Volcano's controllers that are not part of this program: command lines that name them go on working.
-constexpr std::string_view kOtherControllers[] = {"cronjob-controller", "hyperNode-controller",
-                                                  "colocation-config-controller"};
+constexpr std::string_view kOtherControllers[] = {"hyperNode-controller", "colocation-config-controller"};
 
 bool* gate_of(FeatureGates& gates, std::string_view name) {
   if (name == "WorkLoadSupport") return &gates.workload_support;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "controllers/cronjob/cronjob_controller.h"
 #include "controllers/datadependency/data_controller.h"
 #include "controllers/gc/gc_controller.h"
 #include "controllers/hyperjob/hyper_job_controller.h"
@@ -55,6 +56,14 @@ std::unique_ptr<Controller> make_job_template(ControllerContext& context, const 
   return jobflow::make_job_template_controller(context);
 }
 
+std::unique_ptr<Controller> make_cron_job(ControllerContext& context, const ManagerOptions& options) {
+  if (!options.gates.cron_volcano_job_support || !options.gates.volcano_job_support) return nullptr;
+  cronjob::CronJobControllerOptions own;
+  own.workers = options.workers_cronjob;
+  own.zone = kube::TimeZone::of_this_process();
+  return cronjob::make_cron_job_controller(context, std::move(own));
+}
+
 std::unique_ptr<Controller> make_sharding(ControllerContext& context, const ManagerOptions& options) {
   return sharding::make_sharding_controller(context, options.sharding);
 }
@@ -78,6 +87,7 @@ constexpr std::array kControllers = {
     RegisteredController{"job-controller", &make_job},
     RegisteredController{"jobflow-controller", &make_job_flow},
     RegisteredController{"jobtemplate-controller", &make_job_template},
+    RegisteredController{"cronjob-controller", &make_cron_job},
     RegisteredController{"sharding-controller", &make_sharding},
     // It lives on a Karmada control plane: elsewhere its kinds are not served, and its caches would never fill.
     RegisteredController{"hyperjob-controller", &make_hyper_job, true},
