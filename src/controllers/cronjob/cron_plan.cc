@@ -170,8 +170,14 @@ void Planner::start(api::Time time, bool is_behind) {
   }
   namespace policies = api::batch::concurrency_policy;
   if (!plan.status.active.empty() && cron_job.spec.concurrency_policy == policies::kForbid) {
-    warn(reasons::kForbidConcurrent, "Skipping job creation because another job is already running", time.to_string());
-    return;
+    std::string message = "Skipping job creation because another job is already running";
+    // Such a job does not go on by itself.
+    for (const auto& entry : plan.status.active) {
+      const Job* job = find(entry.uid);
+      if (job != nullptr && job->status.state.phase == phases::kAborted)
+        message += ": " + entry.name + " was aborted; resume it or delete it";
+    }
+    return warn(reasons::kForbidConcurrent, std::move(message), time.to_string());
   }
   if (is_behind) {
     warn(reasons::kTooManyMissedTimes,

@@ -105,6 +105,20 @@ TEST(CronJobScenario, K6_ForbiddenOnesWaitUntilTheRunningOneEnds) {
   });
 }
 
+TEST(CronJobScenario, AnAbortedJobHoldsTheNextUpAndItIsSaid) {
+  with_fixture([](Fixture& f) {
+    f.cron_job("c", "* * * * *", "concurrencyPolicy: Forbid, ");
+    f.until(minutes(1));
+    f.becomes(Fixture::job_at(1), "Aborted");
+    f.until(minutes(2));
+    EXPECT_EQ(f.active(), "1");
+    EXPECT_EQ(f.events("ForbidConcurrent", Fixture::job_at(1) + " was aborted; resume it or delete it"), 1);
+    f.remove_job(Fixture::job_at(1));
+    f.rest();
+    EXPECT_EQ(f.active(), "2");
+  });
+}
+
 TEST(CronJobScenario, K7_TheRunningOneMakesWay) {
   with_fixture([](Fixture& f) {
     f.cron_job("c", "* * * * *", "concurrencyPolicy: Replace, ");
