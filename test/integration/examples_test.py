@@ -65,7 +65,7 @@ class ExamplesTest(unittest.TestCase):
             often.write_text(text.replace('"* * * * *"', '"@every 1s"'))
             cluster.basalt("run", "-f", str(often))
             c.wait_for("a job to complete", lambda: any(
-                job["metadata"]["name"].startswith("cronjob-") and job["status"].get("state", {}).get("phase") == "Completed"
+                job["metadata"]["name"].startswith("cronjob-") and job.get("status", {}).get("state", {}).get("phase") == "Completed"
                 for job in cluster.jobs()), timeout=100)
 
     def test_without_a_cluster_run_starts_one(self):
