@@ -99,6 +99,16 @@ void Expectations::note_delete(const api::ObjectKey& key, const Resource& resour
   per_resource.deletions.insert_or_assign(std::string(uid), key);
 }
 
+void Expectations::note_delete(const api::ObjectKey& key, const Resource& resource, std::string_view uid,
+                               const Response& answer) {
+  const auto left = identity_of(*answer.body);
+  if (left.ok() && left->is_being_deleted) {
+    note_write(key, resource, left->resource_version);
+  } else {
+    note_delete(key, resource, uid);
+  }
+}
+
 bool Expectations::is_current(const api::ObjectKey& key) {
   const rt::MutexLock lock(mutex_);
   (void)drop_if_expired(key);

@@ -50,6 +50,8 @@ class Expectations {
   // A delete that the server accepted: the object with this UID is to vanish. For objects that a finalizer or grace
   // period holds, note the write of the deletion mark instead (the answer carries the object).
   void note_delete(const api::ObjectKey& key, const Resource& resource, std::string_view uid);
+  // The same, by the server's answer to the delete: if that is the object with its deletion mark, the mark is awaited.
+  void note_delete(const api::ObjectKey& key, const Resource& resource, std::string_view uid, const Response& answer);
   // True if the caches show all that was noted.
   [[nodiscard]] bool is_current(const api::ObjectKey& key);
   // When the first expectation of the key expires; nothing if it is current.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/gen/names.h"
+#include "api/owner.h"
 #include "base/strings.h"
 #include "kube/cron_schedule.h"
 
@@ -63,12 +64,6 @@ rt::Duration wait_until(api::Time next, rt::WallTime now) {
   return std::clamp<rt::Duration>(wait, std::chrono::milliseconds(10), kCronWaitMax);
 }
 
-// When a job was due that a cron job of this name made; none for jobs of other makers.
-api::Time time_made_for(const Job& job, std::string_view cron_job) {
-  const auto time = api::Time::parse(job.metadata.annotations.get(api::keys::kCronJobScheduledTimestamp));
-  return time.ok() && job.metadata.name == job_name_at(cron_job, *time) ? *time : api::Time();
-}
-
 // One pass in the making.
 struct Planner {
   const ObservedCronJob& observed;
@@ -100,10 +95,7 @@ const Job* Planner::find(std::string_view uid) const {
   return nullptr;
 }
 
-bool Planner::controls(const Job& job) const {
-  const auto* owner = cron_job_of(job);
-  return owner != nullptr && owner->uid == cron_job.metadata.uid;
-}
+bool Planner::controls(const Job& job) const { return api::is_controlled_by(job.metadata, cron_job.metadata.uid); }
 
 bool Planner::lists(std::string_view uid) const {
   return std::ranges::any_of(plan.status.active, [&](const auto& entry) { return entry.uid == uid; });
@@ -198,7 +190,8 @@ void Planner::schedule() {
   }
   std::string_view reason;
   const auto read = read_schedule(spec, observed.zone, reason);
-  // Only an edit can help, and it is noticed.
+  // Only an edit can help, which is noticed, or a newer database of time zones.
+  plan.look_again = kCronWaitMax;
   if (!read.ok()) return warn(reason, read.error().message, read.error().message);
   const api::Time today = api::Time::from(observed.now);
   const api::Time last = plan.status.last_schedule_time;
@@ -213,7 +206,9 @@ void Planner::schedule() {
     const auto deadline = spec.starting_deadline_seconds;
     const api::Time since = deadline ? std::max(base, today - std::chrono::seconds(*deadline)) : base;
     if (due->latest <= since) {
-      warn(kMissedSchedule, "Missed scheduled time to start a job: " + due->latest.to_string(),
+      warn(kMissedSchedule,
+           "Missed scheduled time to start a job: " + due->latest.to_string() +
+               " was longer ago than spec.startingDeadlineSeconds, " + std::to_string(*deadline),
            due->latest.to_string());
     } else {
       const auto missed = read->schedule.due(since, today, read->zone);
@@ -243,17 +238,21 @@ CronPlan plan_cron_job(const ObservedCronJob& observed) {
   return std::move(planner.plan);
 }
 
+api::Time time_made_for(const Job& job, std::string_view cron_job) {
+  const auto time = api::Time::parse(job.metadata.annotations.get(api::keys::kCronJobScheduledTimestamp));
+  return time.ok() && job.metadata.name == job_name_at(cron_job, *time) ? *time : api::Time();
+}
+
 bool is_finished(const Job& job) {
   const std::string& phase = job.status.state.phase;
   return phase == phases::kCompleted || phase == phases::kFailed || phase == phases::kTerminated;
 }
 
 const api::meta::OwnerReference* cron_job_of(const Job& job) {
-  const auto found = std::ranges::find_if(job.metadata.owner_references,
-                                          [](const auto& owner) { return owner.controller.value_or(false); });
-  const bool is_cron_job = found != job.metadata.owner_references.end() && found->kind == CronJob::kind_info().kind &&
-                           found->api_version == kBatchApiVersion;
-  return is_cron_job ? &*found : nullptr;
+  const auto* owner = api::controller_of(job.metadata);
+  const bool is_cron_job =
+      owner != nullptr && owner->kind == CronJob::kind_info().kind && owner->api_version == kBatchApiVersion;
+  return is_cron_job ? owner : nullptr;
 }
 
 std::string job_name_at(std::string_view cron_job, api::Time scheduled) {

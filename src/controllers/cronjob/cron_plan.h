@@ -54,6 +54,8 @@ inline constexpr std::chrono::hours kCronWaitMax{1};
 [[nodiscard]] CronPlan plan_cron_job(const ObservedCronJob& observed);
 
 [[nodiscard]] bool is_finished(const api::batch::Job& job);
+// The time for which a cron job of this name made the job; none if somebody else made it.
+[[nodiscard]] api::Time time_made_for(const api::batch::Job& job, std::string_view cron_job);
 // The cron job that controls it, if one does.
 [[nodiscard]] const api::meta::OwnerReference* cron_job_of(const api::batch::Job& job);
 // One name for each minute: a job that was made for a time is never made again for it.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/gen/names.h"
+#include "api/owner.h"
 
 namespace basalt::controllers::cronjob {
 namespace {
@@ -81,13 +82,7 @@ TEST(CronPlan, ATimeInTheFutureOnAJobHoldsNothingUp) {
   job->metadata.name = job_name_at("c", far);
   job->metadata.uid = "j";
   job->metadata.annotations.set(api::keys::kCronJobScheduledTimestamp, far.to_string());
-  job->metadata.owner_references.push_back({.api_version = std::string(kBatchApiVersion),
-                                            .kind = "CronJob",
-                                            .name = "c",
-                                            .uid = "u",
-                                            .controller = true,
-                                            .block_owner_deletion = true,
-                                            .unknown = {}});
+  job->metadata.owner_references.push_back(api::controller_reference(CronJob::kind_info(), one.metadata));
   const CronPlan plan = plan_at(one, "2025-06-01T10:20:00Z", {job});
   EXPECT_EQ(plan.start, at("2025-06-01T10:00:00Z"));
   ASSERT_EQ(plan.status.active.size(), 1u);
@@ -99,13 +94,7 @@ TEST(CronPlan, ATimeWhoseJobIsThereIsDone) {
   one.status.last_schedule_time = at("2025-06-01T10:00:00Z");
   const auto job = std::make_shared<Job>();
   job->metadata.name = job_name_at("c", at("2025-06-01T10:00:00Z"));
-  job->metadata.owner_references.push_back({.api_version = std::string(kBatchApiVersion),
-                                            .kind = "CronJob",
-                                            .name = "c",
-                                            .uid = "u",
-                                            .controller = true,
-                                            .block_owner_deletion = true,
-                                            .unknown = {}});
+  job->metadata.owner_references.push_back(api::controller_reference(CronJob::kind_info(), one.metadata));
   const CronPlan plan = plan_at(one, "2025-06-01T10:00:30Z", {job});
   EXPECT_EQ(plan.start, std::nullopt);
   EXPECT_EQ(plan.status.last_schedule_time, at("2025-06-01T10:00:30Z"));

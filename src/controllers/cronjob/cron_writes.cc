@@ -1,10 +1,9 @@
 #include "controllers/cronjob/cron_writes.h"
 
-#include <utility>
-
 #include "api/gen/names.h"
+#include "api/owner.h"
 #include "controllers/cronjob/cron_plan.h"
-#include "json/value.h"
+#include "json/writer.h"
 #include "kube/typed.h"
 
 namespace basalt::controllers::cronjob {
@@ -12,29 +11,35 @@ namespace basalt::controllers::cronjob {
 using api::batch::CronJob;
 
 std::string job_body(const CronJob& cron_job, api::Time scheduled) {
-  const auto& meta = cron_job.metadata;
-  json::Object metadata{{"name", job_name_at(meta.name, scheduled)},
-                        {"namespace", meta.namespace_},
-                        {"ownerReferences", json::Array{json::Object{{"apiVersion", kBatchApiVersion},
-                                                                     {"kind", CronJob::kind_info().kind},
-                                                                     {"name", meta.name},
-                                                                     {"uid", meta.uid},
-                                                                     {"controller", true},
-                                                                     {"blockOwnerDeletion", true}}}}};
-  const json::Value pattern = cron_job.spec.job_template.metadata.value();
-  for (const std::string_view map : {"labels", "annotations"}) {
-    const json::Value* values = pattern.is_object() ? pattern.find(map) : nullptr;
-    if (values != nullptr && values->is_object()) metadata.set(map, *values);
+  const auto& pattern = cron_job.spec.job_template;
+  api::meta::ObjectMeta meta;
+  meta.name = job_name_at(cron_job.metadata.name, scheduled);
+  meta.namespace_ = cron_job.metadata.namespace_;
+  meta.owner_references.push_back(api::controller_reference(CronJob::kind_info(), cron_job.metadata));
+  // The API server has judged it by the schema; what is no metadata all the same is left out.
+  if (const auto given = json::from_text<api::meta::ObjectMeta>(pattern.metadata.text()); given.ok()) {
+    meta.labels = given->labels;
+    meta.annotations = given->annotations;
   }
-  json::Value job = json::Object{{"apiVersion", kBatchApiVersion},
-                                 {"kind", api::batch::Job::kind_info().kind},
-                                 {"metadata", std::move(metadata)},
-                                 {"spec", cron_job.spec.job_template.spec.value()}};
   // A cron job whose zone cannot be found makes no jobs.
   const auto zone = kube::TimeZone::find(cron_job.spec.time_zone.value_or(""));
-  job.ensure_path({"metadata", "annotations", api::keys::kCronJobScheduledTimestamp}) =
-      zone.ok() ? zone->format(scheduled) : scheduled.to_string();
-  return job.to_text();
+  meta.annotations.set(api::keys::kCronJobScheduledTimestamp,
+                       zone.ok() ? zone->format(scheduled) : scheduled.to_string());
+  std::string body;
+  json::Writer writer(body);
+  writer.begin_object();
+  writer.key("apiVersion");
+  writer.string(kBatchApiVersion);
+  writer.key("kind");
+  writer.string(api::batch::Job::kind_info().kind);
+  writer.key("metadata");
+  encode(writer, meta);
+  if (!pattern.spec.empty()) {
+    writer.key("spec");
+    writer.raw(pattern.spec.text());
+  }
+  writer.end_object();
+  return body;
 }
 
 kube::Request status_update(const CronJob& cron_job, const api::batch::CronJobStatus& status) {

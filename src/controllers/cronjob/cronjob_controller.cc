@@ -5,11 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "api/gen/names.h"
+#include "api/owner.h"
 #include "base/strings.h"
 #include "controllers/cronjob/cron_plan.h"
 #include "controllers/cronjob/cron_writes.h"
@@ -35,13 +35,30 @@ constexpr std::size_t kGoneMax = 10'000;
 ObjectKey key_of(const api::meta::ObjectMeta& meta) { return {meta.namespace_, meta.name}; }
 
 bool is_of_terminating_namespace(const Error& error) {
-  return std::ranges::any_of(error.causes, [](const Cause& cause) { return cause.type == "NamespaceTerminating"; });
+  return std::ranges::any_of(error.causes,
+                             [](const Cause& cause) { return cause.type == reasons::kNamespaceTerminating; });
 }
+
+// Whether another try may do; else only a person can help.
+bool may_pass(const Error& error) {
+  return error.is_transient() || error.outcome_is_unknown() || error.is(Reason::Conflict) ||
+         error.is(Reason::Cancelled);
+}
+
+// What is known of a cron job beyond its caches, in this life of the process.
+struct Memory {
+  std::string schedule;  // as it was seen last, with its zone
+  api::Time edited;      // when it was seen to have changed
+  // By reason: what was told last of the things that are told once.
+  std::map<std::string, std::string, std::less<>> told;
+  std::vector<JobPtr> gone;  // finished jobs that vanished
+};
 
 // What came of a time that was due.
 struct Start {
   std::optional<Job> job;      // made now or before
   std::optional<Error> error;  // it is tried again
+  bool is_refused = false;     // it was told, and is tried again after a while
 };
 
 class CronJobController final : public Controller {
@@ -53,13 +70,14 @@ class CronJobController final : public Controller {
 
  private:
   // Handlers: they only mark.
-  void on_cron_job(const kube::Change<CronJob>& change);
   void on_job(const kube::Change<Job>& change);
   void keep_gone(const ObjectKey& key, const JobPtr& job);
 
   // Workers.
   Outcome reconcile(const ObjectKey& key, const rt::StopToken& stop);
   Result<ObservedCronJob> observe(const ObjectKey& key, const CronJob& cron_job, const rt::StopToken& stop);
+  // What memory knows of it goes to `observed`, and what it did not know is remembered.
+  void remember(const ObjectKey& key, const api::batch::CronJobSpec& spec, ObservedCronJob& observed);
   // Null if there is none of this name and UID.
   Result<JobPtr> read_job(const ObjectKey& job, const std::string& uid, const rt::StopToken& stop);
   Outcome carry_out(const ObjectKey& key, const ObservedCronJob& observed, const CronPlan& plan,
@@ -75,7 +93,9 @@ class CronJobController final : public Controller {
   Done write_status(const ObjectKey& key, const CronJob& cron_job, const CronJobStatus& status,
                     const rt::StopToken& stop);
   Done remove_job(const ObjectKey& key, const std::string& name, const std::string& uid, const rt::StopToken& stop);
-  Done prune(const ObjectKey& key, const CronJob& cron_job, const std::vector<JobPtr>& jobs, const rt::StopToken& stop);
+  // True if all went; false if some were refused, which was told.
+  Result<bool> prune(const ObjectKey& key, const CronJob& cron_job, const std::vector<JobPtr>& jobs,
+                     const rt::StopToken& stop);
   void tell(const CronJob& cron_job, const CronEvent& event);
   void warn(const CronJob& cron_job, std::string_view reason, const std::string& message, std::string once_for);
   void forget_gone(const ObjectKey& key, const std::vector<JobPtr>& jobs);
@@ -97,11 +117,8 @@ class CronJobController final : public Controller {
   kube::Expectations expectations_;
 
   rt::Mutex mutex_;
-  // By reason: what was told last of the things that are told once.
-  std::map<ObjectKey, std::map<std::string, std::string, std::less<>>> told_ BASALT_GUARDED_BY(mutex_);
-  std::map<ObjectKey, std::vector<JobPtr>> gone_ BASALT_GUARDED_BY(mutex_);
-  std::size_t gone_count_ BASALT_GUARDED_BY(mutex_) = 0;
-  std::map<ObjectKey, api::Time> edited_ BASALT_GUARDED_BY(mutex_);  // when the schedule was changed, in this life
+  std::map<ObjectKey, Memory> memory_ BASALT_GUARDED_BY(mutex_);  // of cron jobs that exist
+  std::size_t gone_count_ BASALT_GUARDED_BY(mutex_) = 0;          // in all of them
 
   std::optional<rt::Workers<ObjectKey>> workers_;  // used only by the owner
 };
@@ -120,19 +137,8 @@ CronJobController::CronJobController(ControllerContext& context, CronJobControll
                     [this](const ObjectKey& key) { work_.add(key); }) {
   expectations_.connect(cron_jobs_.core());
   expectations_.connect(jobs_.core());
-  cron_jobs_.add_handler([this](const kube::Change<CronJob>& change) { on_cron_job(change); });
+  cron_jobs_.add_handler([this](const kube::Change<CronJob>& change) { work_.add(key_of(change.object().metadata)); });
   jobs_.add_handler([this](const kube::Change<Job>& change) { on_job(change); });
-}
-
-void CronJobController::on_cron_job(const kube::Change<CronJob>& change) {
-  const ObjectKey key = key_of(change.object().metadata);
-  const auto schedule = [](const CronJob& one) { return std::tie(one.spec.schedule, one.spec.time_zone); };
-  if (change.is_updated() && schedule(*change.before) != schedule(*change.after)) {
-    // A new schedule counts from now on: its times that have passed are not made up for.
-    const rt::MutexLock lock(mutex_);
-    edited_[key] = api::Time::from(runtime_.wall_now());
-  }
-  work_.add(key);
 }
 
 void CronJobController::on_job(const kube::Change<Job>& change) {
@@ -155,7 +161,7 @@ void CronJobController::on_job(const kube::Change<Job>& change) {
 void CronJobController::keep_gone(const ObjectKey& key, const JobPtr& job) {
   const rt::MutexLock lock(mutex_);
   if (gone_count_ >= kGoneMax) return;
-  gone_[key].push_back(job);
+  memory_[key].gone.push_back(job);
   ++gone_count_;
 }
 
@@ -192,17 +198,13 @@ Result<ObservedCronJob> CronJobController::observe(const ObjectKey& key, const C
   observed.now = runtime_.wall_now();
   observed.zone = options_.zone;
   observed.jobs = jobs_.by_index(indexes::kByController, cron_job.metadata.uid);
-  {
-    const rt::MutexLock lock(mutex_);
-    if (const auto found = gone_.find(key); found != gone_.end()) observed.gone = found->second;
-    if (const auto found = edited_.find(key); found != edited_.end()) observed.edited = found->second;
-  }
-  // Where the status and the cache differ about what runs, the cache may be behind.
+  remember(key, cron_job.spec, observed);
+  // Where the status and the cache differ about what runs of ours, the cache may be behind.
   const auto& active = cron_job.status.active;
   for (JobPtr& job : observed.jobs) {
     const auto& meta = job->metadata;
     const bool is_listed = std::ranges::any_of(active, [&](const auto& entry) { return entry.uid == meta.uid; });
-    if (is_listed || is_finished(*job) || meta.deletion_timestamp) continue;
+    if (is_listed || is_finished(*job) || meta.deletion_timestamp || !time_made_for(*job, key.name)) continue;
     BASALT_TRY(job, read_job({key.ns, meta.name}, meta.uid, stop));
   }
   std::erase(observed.jobs, nullptr);
@@ -213,6 +215,20 @@ Result<ObservedCronJob> CronJobController::observe(const ObjectKey& key, const C
     if (job) observed.jobs.push_back(std::move(job));
   }
   return observed;
+}
+
+// A new schedule counts from now on: its times that have passed are not made up for.
+void CronJobController::remember(const ObjectKey& key, const api::batch::CronJobSpec& spec, ObservedCronJob& observed) {
+  const std::string schedule = spec.schedule + "\n" + spec.time_zone.value_or("");
+  const rt::MutexLock lock(mutex_);
+  Memory& memory = memory_[key];
+  if (memory.schedule != schedule) {
+    if (!memory.schedule.empty()) memory.edited = api::Time::from(observed.now);
+    memory.schedule = schedule;
+    memory.told.clear();
+  }
+  observed.edited = memory.edited;
+  observed.gone = memory.gone;
 }
 
 Result<JobPtr> CronJobController::read_job(const ObjectKey& job, const std::string& uid, const rt::StopToken& stop) {
@@ -240,9 +256,12 @@ Outcome CronJobController::carry_out(const ObjectKey& key, const ObservedCronJob
   forget_gone(key, observed.gone);
   for (const CronEvent& event : plan.events) tell(cron_job, event);
   // Only now: a job is the proof that its time was run until the status says so.
-  if (const Done pruned = prune(key, cron_job, plan.beyond_history, stop); !pruned.ok())
-    return Outcome::failed(pruned.error());
+  const auto pruned = prune(key, cron_job, plan.beyond_history, stop);
+  if (!pruned.ok()) return Outcome::failed(pruned.error());
   if (started.error) return Outcome::failed(*std::move(started.error));
+  // What is refused must not make the next time late.
+  const rt::Duration next = plan.look_again.value_or(options_.refused_pause);
+  if (started.is_refused || !*pruned) return Outcome::retry_after(std::min(next, options_.refused_pause));
   return plan.look_again ? Outcome::retry_after(*plan.look_again) : Outcome::done();
 }
 
@@ -250,8 +269,12 @@ Start CronJobController::start_job(const ObjectKey& key, const CronJob& cron_job
                                    CronJobStatus& status, const rt::StopToken& stop) {
   if (Done fresh = check_fresh(key, cron_job, stop); !fresh.ok()) return {.job = {}, .error = std::move(fresh).error()};
   for (const auto& entry : plan.replaced) {
-    if (const Done removed = remove_job(key, entry.name, entry.uid, stop); !removed.ok())
-      return {.job = {}, .error = removed.error().with_context("could not replace job " + key.ns + "/" + entry.name)};
+    if (const Done removed = remove_job(key, entry.name, entry.uid, stop); !removed.ok()) {
+      Error error = removed.error().with_context("could not replace job " + key.ns + "/" + entry.name);
+      if (may_pass(error)) return {.job = {}, .error = std::move(error)};
+      warn(cron_job, reasons::kFailedDelete, error.message, error.message);
+      return {.job = {}, .error = {}, .is_refused = true};
+    }
     std::erase_if(status.active, [&](const auto& one) { return one.uid == entry.uid; });
     warn(cron_job, reasons::kReplaceConcurrent,
          "Replaced job " + entry.name + ", which was still running when the next was due", {});
@@ -277,20 +300,17 @@ Start CronJobController::make_job(const ObjectKey& key, const CronJob& cron_job,
   }
   if (made.error().is(Reason::AlreadyExists)) return accept_existing(key, cron_job, job, stop);
   Error error = made.error().with_context("create job " + key.ns + "/" + job);
-  if (error.is_transient() || error.outcome_is_unknown() || error.is(Reason::Conflict) || error.is(Reason::Cancelled))
-    return {.job = {}, .error = std::move(error)};
+  if (may_pass(error)) return {.job = {}, .error = std::move(error)};
   warn(cron_job, is_of_terminating_namespace(error) ? reasons::kNamespaceTerminating : reasons::kFailedCreate,
        "Error creating job: " + error.message, error.message);
-  error.retry_after = std::chrono::duration_cast<std::chrono::milliseconds>(options_.refused_pause);
-  return {.job = {}, .error = std::move(error)};
+  return {.job = {}, .error = {}, .is_refused = true};
 }
 
 Start CronJobController::accept_existing(const ObjectKey& key, const CronJob& cron_job, const std::string& job,
                                          const rt::StopToken& stop) {
   auto found = kube::get_object<Job>(client_, {key.ns, job}, stop);
   if (!found.ok()) return {.job = {}, .error = found.error().with_context("read job " + key.ns + "/" + job)};
-  const auto* owner = cron_job_of(*found);
-  if (owner != nullptr && owner->uid == cron_job.metadata.uid) {
+  if (api::is_controlled_by(found->metadata, cron_job.metadata.uid)) {
     expectations_.note_write(key, kube::resource_of<Job>(), found->metadata.resource_version);
     return {.job = *std::move(found), .error = {}};
   }
@@ -318,11 +338,10 @@ Done CronJobController::write_status(const ObjectKey& key, const CronJob& cron_j
 // They are in the status now.
 void CronJobController::forget_gone(const ObjectKey& key, const std::vector<JobPtr>& jobs) {
   const rt::MutexLock lock(mutex_);
-  const auto found = gone_.find(key);
-  if (found == gone_.end()) return;
+  const auto found = memory_.find(key);
+  if (found == memory_.end()) return;
   gone_count_ -=
-      std::erase_if(found->second, [&](const JobPtr& job) { return std::ranges::find(jobs, job) != jobs.end(); });
-  if (found->second.empty()) gone_.erase(found);
+      std::erase_if(found->second.gone, [&](const JobPtr& job) { return std::ranges::find(jobs, job) != jobs.end(); });
 }
 
 Done CronJobController::remove_job(const ObjectKey& key, const std::string& name, const std::string& uid,
@@ -335,41 +354,39 @@ Done CronJobController::remove_job(const ObjectKey& key, const std::string& name
     if (deleted.error().is(Reason::Conflict)) return Ok{};
     return deleted.error().with_context("delete job " + key.ns + "/" + name);
   }
-  // With a finalizer it stays for a while, and its mark is what we wait for.
-  const auto identity = kube::identity_of(*deleted->body);
-  if (identity.ok() && identity->is_being_deleted) {
-    expectations_.note_write(key, resource, identity->resource_version);
-  } else {
-    expectations_.note_delete(key, resource, uid);
-  }
+  expectations_.note_delete(key, resource, uid, *deleted);
   return Ok{};
 }
 
-Done CronJobController::prune(const ObjectKey& key, const CronJob& cron_job, const std::vector<JobPtr>& jobs,
-                              const rt::StopToken& stop) {
+Result<bool> CronJobController::prune(const ObjectKey& key, const CronJob& cron_job, const std::vector<JobPtr>& jobs,
+                                      const rt::StopToken& stop) {
+  bool have_all_gone = true;
   for (const JobPtr& job : jobs) {
     const std::string& name = job->metadata.name;
-    if (const Done removed = remove_job(key, name, job->metadata.uid, stop); !removed.ok()) {
-      if (!removed.error().is_transient())
-        warn(cron_job, reasons::kFailedDelete,
-             "Error deleting job " + base::quote(name) + ": " + removed.error().message, name);
-      return removed.error();
+    const Done removed = remove_job(key, name, job->metadata.uid, stop);
+    if (removed.ok()) {
+      events_.event(reference_of(cron_job), kube::EventType::Normal, reasons::kSuccessfulDelete,
+                    "Deleted job " + base::quote(name));
+      continue;
     }
-    events_.event(reference_of(cron_job), kube::EventType::Normal, reasons::kSuccessfulDelete,
-                  "Deleted job " + base::quote(name));
+    const Error& error = removed.error();
+    if (may_pass(error)) return error;
+    // The others go all the same.
+    warn(cron_job, reasons::kFailedDelete, "Error deleting job " + base::quote(name) + ": " + error.message, name);
+    have_all_gone = false;
   }
-  return Ok{};
+  return have_all_gone;
 }
 
 void CronJobController::tell(const CronJob& cron_job, const CronEvent& event) {
   if (!event.once_for.empty()) {
     const rt::MutexLock lock(mutex_);
-    std::string& last = told_[key_of(cron_job.metadata)][std::string(event.reason)];
+    std::string& last = memory_[key_of(cron_job.metadata)].told[std::string(event.reason)];
     if (last == event.once_for) return;
     last = event.once_for;
   }
   if (event.type == kube::EventType::Warning) {
-    log_.warn("cron job",
+    log_.warn("warned of on a cron job",
               {{"cronjob", key_of(cron_job.metadata).to_string()}, {"reason", event.reason}, {"what", event.message}});
   }
   events_.event(reference_of(cron_job), event.type, event.reason, event.message);
@@ -383,12 +400,10 @@ void CronJobController::warn(const CronJob& cron_job, std::string_view reason, c
 void CronJobController::forget(const ObjectKey& key) {
   expectations_.forget(key);
   const rt::MutexLock lock(mutex_);
-  told_.erase(key);
-  edited_.erase(key);
-  if (const auto found = gone_.find(key); found != gone_.end()) {
-    gone_count_ -= found->second.size();
-    gone_.erase(found);
-  }
+  const auto found = memory_.find(key);
+  if (found == memory_.end()) return;
+  gone_count_ -= found->second.gone.size();
+  memory_.erase(found);
 }
 
 void CronJobController::look_at_all_again() {

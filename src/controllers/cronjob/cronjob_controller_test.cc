@@ -156,6 +156,45 @@ TEST(CronJobScenario, K9_AsManyAreKeptAsTheLimitsSay) {
   });
 }
 
+// Keeps one job from being deleted.
+class Guard final : public apiserver::AdmissionHook {
+ public:
+  [[nodiscard]] bool handles(const apiserver::AdmissionRequest& request) const override {
+    return request.operation == apiserver::Operation::Delete && request.name == Fixture::job_at(1);
+  }
+  Done mutate(apiserver::AdmissionRequest&, json::Value&) override { return Ok{}; }
+  Done validate(apiserver::AdmissionRequest&, const json::Value*) override {
+    return Error::make(Reason::Forbidden, "it is evidence");
+  }
+};
+
+TEST(CronJobScenario, AJobThatMayNotBeDeletedIsSaidAndHoldsNothingUp) {
+  rt::run_seeds(1, 3, [](rt::SimRuntime& runtime) {
+    Fixture f(runtime, {std::make_shared<Guard>()});
+    f.start();
+    f.cron_job("c", "* * * * *", "successfulJobsHistoryLimit: 0, ");
+    for (int i = 1; i <= 3; ++i) {
+      f.until(minutes(i));
+      f.becomes(Fixture::job_at(i), "Completed");
+    }
+    f.until(minutes(3) + seconds(50));
+    EXPECT_EQ(f.minutes(), "1");
+    EXPECT_EQ(f.events("FailedDelete", "it is evidence"), 1);
+    EXPECT_EQ(f.active(), "");
+  });
+}
+
+TEST(CronJobScenario, AJobThatMayNotBeReplacedIsSaid) {
+  rt::run_seeds(1, 3, [](rt::SimRuntime& runtime) {
+    Fixture f(runtime, {std::make_shared<Guard>()});
+    f.start();
+    f.cron_job("c", "* * * * *", "concurrencyPolicy: Replace, ");
+    f.until(minutes(2) + seconds(50));
+    EXPECT_EQ(f.active(), "1");
+    EXPECT_EQ(f.events("FailedDelete", "could not replace job default/" + Fixture::job_at(1)), 1);
+  });
+}
+
 TEST(CronJobScenario, K10_NothingIsKeptAndTheSuccessIsKnown) {
   with_fixture([](Fixture& f) {
     f.cron_job("c", "* * * * *", "successfulJobsHistoryLimit: 0, ");
@@ -335,6 +374,10 @@ TEST(CronJobScenario, AScheduleThatNobodyUnderstandsIsSaidOnceAndItsEditHelps) {
     f.edit("c", R"({"timeZone":"Europe/Berlin"})");
     f.until(hours(3) + minutes(1));
     EXPECT_EQ(f.minutes(), "181");
+    // The same mistake once more is told once more.
+    f.edit("c", R"({"timeZone":"Mars/Olympus"})");
+    f.rest();
+    EXPECT_EQ(f.events("InvalidTimeZone", "Mars/Olympus"), 2);
   });
 }
 
@@ -358,9 +401,11 @@ TEST(CronJobScenario, AJobThatAdmissionRefusesIsTriedAgainAndItIsSaid) {
     f.until(minutes(1) + seconds(40));
     EXPECT_EQ(f.events("FailedCreate", "not a label!"), 1);
     EXPECT_EQ(f.minutes(), "");
+    f.until(minutes(2));
+    EXPECT_EQ(f.events("FailedCreate", Fixture::job_at(2)), 1);  // it is not late, either
     f.edit("c", R"({"jobTemplate":{"metadata":{"labels":{"color":"green"}}}})");
     f.rest(seconds(10));
-    EXPECT_EQ(f.minutes(), "1");
+    EXPECT_EQ(f.minutes(), "2");
   });
 }
 

@@ -235,12 +235,7 @@ void Executor::delete_stale(Pass& pass, ChildKind kind, const std::vector<StaleC
     }
     if (!deleted.ok()) continue;  // another object has the name by now
     count(kind, "delete");
-    const auto left = kube::identity_of(*deleted->body);
-    if (left.ok() && left->is_being_deleted) {
-      expectations_.note_write(pass.key, resource, left->resource_version);  // a finalizer holds it
-    } else {
-      expectations_.note_delete(pass.key, resource, child.uid);
-    }
+    expectations_.note_delete(pass.key, resource, child.uid, *deleted);
     event(pass.hyper_job, kube::EventType::Normal, is_job ? reasons::kDeletedJob : reasons::kDeletedPolicy,
           std::string("Deleted ") + (is_job ? "VCJob " : "PropagationPolicy ") + child.name);
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/gen/names.h"
+#include "api/owner.h"
 #include "base/strings.h"
 #include "controllers/jobflow/finished_jobs.h"
 #include "controllers/jobflow/flow_planner.h"
@@ -33,14 +34,8 @@ constexpr std::string_view kFlowFailed = "JobFlowFailed";
 // Of what a flow has to say in one event.
 constexpr std::size_t kShownMax = 5;
 
-const api::meta::OwnerReference* controller_of(const Job& job) {
-  const auto found = std::ranges::find_if(job.metadata.owner_references,
-                                          [](const auto& owner) { return owner.controller.value_or(false); });
-  return found == job.metadata.owner_references.end() ? nullptr : &*found;
-}
-
 const api::meta::OwnerReference* flow_of(const Job& job) {
-  const auto* owner = controller_of(job);
+  const auto* owner = api::controller_of(job.metadata);
   const bool is_flow =
       owner != nullptr && owner->kind == JobFlow::kind_info().kind && owner->api_version == kFlowApiVersion;
   return is_flow ? owner : nullptr;
@@ -317,8 +312,7 @@ Done JobFlowController::make_job(const ObjectKey& key, const JobFlow& flow, cons
 Done JobFlowController::accept_existing(const ObjectKey& key, const JobFlow& flow, const std::string& job,
                                         std::optional<Error>& refused, const rt::StopToken& stop) {
   BASALT_TRY(const Job found, kube::get_object<Job>(client_, {key.ns, job}, stop));
-  const auto* owner = controller_of(found);
-  if (owner != nullptr && owner->uid == flow.metadata.uid) {
+  if (api::is_controlled_by(found.metadata, flow.metadata.uid)) {
     expectations_.note_write(key, kube::resource_of<Job>(), found.metadata.resource_version);
     return Ok{};
   }

@@ -401,6 +401,12 @@ TEST_F(JobRulesTest, ProblemsBeyondThirtyAreCounted) {
                 "; and 3 more problems");
 }
 
+TEST_F(JobRulesTest, K25AllThatIsWrongWithACronJobIsSaidAtOnce) {
+  const std::string name(53, 'a');
+  EXPECT_DENIED(create("/cronjobs/validate", "{metadata: {name: " + name + "}, spec: {schedule: '* * * *'}}"),
+                "day of week; metadata.name: cronJob name must be no more than 52 characters");
+}
+
 TEST_F(JobRulesTest, TextsHaveASize) {
   const std::string annotated =
       "  tasks: [{name: t, replicas: 1, template: {metadata: {annotations: {a: " + std::string(300'000, 'x') +

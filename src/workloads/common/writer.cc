@@ -149,13 +149,7 @@ Done Writer::remove_all(const api::ObjectKey& key, const kube::Resource& resourc
       }
       continue;
     }
-    // With a grace period or a finalizer it stays for a while, and its mark is what we wait for.
-    const auto identity = kube::identity_of(*results[i]->body);
-    if (identity.ok() && identity->is_being_deleted) {
-      expectations_.note_write(key, resource, identity->resource_version);
-    } else {
-      expectations_.note_delete(key, resource, targets[i].uid);
-    }
+    expectations_.note_delete(key, resource, targets[i].uid, *results[i]);
   }
   if (error) return error->with_context("one of the " + resource.plural + " could not be deleted");
   return Ok{};

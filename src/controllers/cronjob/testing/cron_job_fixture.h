@@ -29,10 +29,11 @@ inline constexpr std::int64_t kFirstMinute = 29'453'760;
 // jobs: a scenario says what becomes of them.
 class CronJobFixture {
  public:
-  explicit CronJobFixture(rt::Runtime& runtime)
+  using Hooks = std::vector<std::shared_ptr<apiserver::AdmissionHook>>;
+  explicit CronJobFixture(rt::Runtime& runtime, Hooks hooks = {})
       : sink(std::make_shared<CollectingLogSink>()),
         log(sink, LogLevel::Info),
-        cluster(runtime, {.log = log, .crds = {"jobs", "queues", "cronjobs"}}),
+        cluster(runtime, {.log = log, .hooks = std::move(hooks), .crds = {"jobs", "queues", "cronjobs"}}),
         runtime_(runtime),
         begun_(runtime.wall_now()) {}
   ~CronJobFixture() {
